@@ -1,0 +1,26 @@
+import { fileURLToPath } from 'node:url';
+
+const countReporter = fileURLToPath(
+  new URL('./tools/setup/src/count-reporter.mjs', import.meta.url),
+);
+
+export default {
+  // `npm test` sets the variable to count the tests of all projects.
+  ...(process.env.TEST_RESULTS_DIR && { reporters: ['default', countReporter] }),
+  testEnvironment: 'node',
+  testMatch: ['<rootDir>/src/**/*.test.ts'],
+  extensionsToTreatAsEsm: ['.ts'],
+  testEnvironmentOptions: { customExportConditions: ['@llm-d/source', 'node', 'node-addons'] },
+  transform: {
+    '\\.ts$': [
+      '@swc/jest',
+      {
+        jsc: {
+          target: 'es2023',
+          parser: { syntax: 'typescript', decorators: true },
+          transform: { legacyDecorator: true, decoratorMetadata: true },
+        },
+      },
+    ],
+  },
+};

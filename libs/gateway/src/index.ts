@@ -1,0 +1,19 @@
+export { type Api, apiOfPath, apiPaths, legApi } from './paths.ts';
+export {
+  defaultPhaseHeader,
+  type Phase,
+  phases,
+  requestIdHeader,
+  revisionDecisionIdHeader,
+} from './phases.ts';
+export { toTransportError, TransportError, type TransportFault } from './transport-error.ts';
+export {
+  type AnswerReceiver,
+  maxErrorBytes,
+  type Payload,
+  type StreamFlow,
+  type UpstreamAnswer,
+  UpstreamClient,
+  type UpstreamOptions,
+  type UpstreamRequest,
+} from './upstream-client.ts';

@@ -1,0 +1,246 @@
+import { type Readable } from 'node:stream';
+import { type Dispatcher, Pool } from 'undici';
+import { decodeContent } from './decode-content.ts';
+import { toTransportError, TransportError } from './transport-error.ts';
+
+/** Bytes that are sent as they are; a JsonRaw fits. */
+export interface Payload {
+  readonly byteLength: number;
+  readonly chunks: readonly Uint8Array[];
+}
+
+/** One POST to an upstream. */
+export interface UpstreamRequest {
+  readonly path: string;
+  /** Names and values in turn; a name may repeat. */
+  readonly headers: readonly string[];
+  readonly body: Payload;
+  readonly signal: AbortSignal;
+}
+
+/** A whole answer; the body is unpacked, and cut at `maxErrorBytes` unless the status is 200. */
+export interface UpstreamAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: Buffer;
+}
+
+/** Lets the receiver of a streamed answer hold it back. */
+export interface StreamFlow {
+  pause(): void;
+  resume(): void;
+}
+
+/** Takes a streamed answer as it arrives. */
+export interface AnswerReceiver {
+  /** Status and headers (names and values in turn). Returning false drops the body and ends the call well. */
+  start(status: number, headers: readonly string[], flow: StreamFlow): boolean;
+  data(chunk: Uint8Array): void;
+}
+
+/** Where an upstream is and how long it may take; times in milliseconds, 0 switches a limit off. */
+export interface UpstreamOptions {
+  /** Origin with an optional path prefix, for example `http://gateway:80`. */
+  address: string;
+  connectTimeoutMs: number;
+  /** From the request sent to the answer's headers. */
+  headersTimeoutMs: number;
+  /** Longest silence inside a body. */
+  bodyTimeoutMs: number;
+  /** How long an idle connection is kept. */
+  idleTimeoutMs: number;
+  /** Whole call including its body; only for answers that are read here. */
+  callTimeoutMs: number;
+  maxAnswerBytes: number;
+}
+
+/** Bytes of an error answer that are kept; more never helps a log reader. */
+export const maxErrorBytes = 8192;
+
+/** Bodies up to this size are sent in one piece: one write is cheaper than several. */
+const singleWriteBytes = 65_536;
+
+/** Bytes of a dropped answer that are read so that the connection can be used again. */
+const maxDrainedBytes = 65_536;
+
+/**
+ * Calls one upstream over kept-alive connections without a cap on their number: open streams would meet it. Redirects
+ * are answers like any other, environment proxies are not used.
+ */
+export class UpstreamClient {
+  readonly #options: UpstreamOptions;
+  readonly #pool: Pool;
+  readonly #pathPrefix: string;
+
+  constructor(options: UpstreamOptions) {
+    const { origin, pathname } = new URL(options.address);
+    this.#options = options;
+    this.#pathPrefix = pathname.replace(/\/+$/, '');
+    this.#pool = new Pool(origin, {
+      connections: null,
+      pipelining: 1,
+      connect: { timeout: options.connectTimeoutMs, keepAlive: true },
+      headersTimeout: options.headersTimeoutMs,
+      bodyTimeout: options.bodyTimeoutMs,
+      keepAliveTimeout: options.idleTimeoutMs,
+      keepAliveMaxTimeout: options.idleTimeoutMs,
+    });
+  }
+
+  /**
+   * Sends a request and reads the whole answer, whatever its status.
+   *
+   * @throws TransportError when no whole answer came; the signal's reason when it was aborted.
+   */
+  async call(request: UpstreamRequest): Promise<UpstreamAnswer> {
+    const { callTimeoutMs, maxAnswerBytes } = this.#options;
+    const chunks: Uint8Array[] = [];
+    let [status, length, limit] = [0, 0, maxErrorBytes];
+    let headers: UpstreamAnswer['headers'] = {};
+    await this.#dispatch(request, callTimeoutMs, {
+      start: (code, _raw, parsed) => {
+        status = code;
+        headers = parsed;
+        if (code === 200) limit = maxAnswerBytes;
+        return true;
+      },
+      data: (chunk, abort) => {
+        length += chunk.length;
+        if (length <= limit) chunks.push(chunk);
+        else if (status === 200) abort(new TransportError('answer-too-large'));
+        else {
+          chunks.push(chunk.subarray(0, Math.max(0, chunk.length - (length - limit))));
+          if (length > limit + maxDrainedBytes) abort(undefined);
+        }
+      },
+    });
+    const [first] = chunks;
+    const packed =
+      chunks.length === 1 && first
+        ? Buffer.from(first.buffer, first.byteOffset, first.length)
+        : Buffer.concat(chunks);
+    const encoding = headers['content-encoding'];
+    if (status !== 200 || encoding === undefined) return { status, headers, body: packed };
+    const body = await decodeContent(packed, String(encoding), maxAnswerBytes);
+    return { status, headers, body };
+  }
+
+  /**
+   * Sends a request and hands the answer on while it arrives. Resolves when the answer is complete or was dropped.
+   *
+   * @throws TransportError when the answer did not come or broke off; the signal's reason when it was aborted.
+   */
+  async stream(request: UpstreamRequest, receiver: AnswerReceiver): Promise<void> {
+    let [isDropped, dropped] = [false, 0];
+    await this.#dispatch(request, 0, {
+      start: (status, raw, _parsed, flow) => {
+        isDropped = !receiver.start(status, raw, flow);
+        return true;
+      },
+      data: (chunk, abort) => {
+        if (!isDropped) receiver.data(chunk);
+        else if ((dropped += chunk.length) > maxDrainedBytes) abort(undefined);
+      },
+    });
+  }
+
+  /** Lets open calls finish, then closes all connections. */
+  async close(): Promise<void> {
+    await this.#pool.close();
+  }
+
+  /** Cuts all calls and connections. */
+  async destroy(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  #dispatch(
+    request: UpstreamRequest,
+    callTimeoutMs: number,
+    handler: AnswerHandler,
+  ): Promise<void> {
+    const { path, headers, body, signal } = request;
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) {
+        reject(reasonOf(signal));
+        return;
+      }
+      let controller: Dispatcher.DispatchController | undefined;
+      let timer: NodeJS.Timeout | undefined;
+      let isSettled = false;
+      const settle = (error?: Error): void => {
+        if (isSettled) return;
+        isSettled = true;
+        signal.removeEventListener('abort', onAbort);
+        clearTimeout(timer);
+        if (error) reject(error);
+        else resolve();
+      };
+      /** Ends the call from this side: without an error it counts as done. */
+      const abort = (error: Error | undefined): void => {
+        settle(error);
+        controller?.abort(error ?? endedHere);
+      };
+      const onAbort = (): void => abort(reasonOf(signal));
+      signal.addEventListener('abort', onAbort);
+      if (callTimeoutMs > 0) {
+        timer = setTimeout(() => abort(new TransportError('timeout')), callTimeoutMs);
+      }
+      this.#pool.dispatch(
+        {
+          method: 'POST',
+          path: this.#pathPrefix + path,
+          headers: [...headers, 'content-length', String(body.byteLength)],
+          body: toBody(body),
+        },
+        {
+          onRequestStart(started) {
+            controller = started;
+            if (isSettled) started.abort(endedHere);
+          },
+          onResponseStart(started, status, parsed) {
+            if (status < 200 || isSettled) return;
+            try {
+              handler.start(status, toStrings(started.rawHeaders), parsed, started);
+            } catch (error) {
+              abort(error instanceof Error ? error : new Error(String(error)));
+            }
+          },
+          onResponseData(_controller, chunk) {
+            if (!isSettled) handler.data(chunk, abort);
+          },
+          onResponseEnd: () => settle(),
+          onResponseError: (_controller, error) => settle(toTransportError(error)),
+        },
+      );
+    });
+  }
+}
+
+interface AnswerHandler {
+  start(
+    status: number,
+    raw: readonly string[],
+    parsed: UpstreamAnswer['headers'],
+    flow: StreamFlow,
+  ): void;
+  data(chunk: Uint8Array, abort: (error: Error | undefined) => void): void;
+}
+
+const endedHere = new Error('the call was ended on this side');
+
+function reasonOf(signal: AbortSignal): Error {
+  return signal.reason instanceof Error ? signal.reason : new Error('aborted');
+}
+
+function toBody({ chunks, byteLength }: Payload): Uint8Array | Readable {
+  const [first] = chunks;
+  if (chunks.length === 1 && first) return first;
+  if (byteLength <= singleWriteBytes) return Buffer.concat(chunks);
+  // undici sends any iterable of bytes chunk by chunk; its types only know streams.
+  return chunks as unknown as Readable;
+}
+
+function toStrings(raw: Dispatcher.DispatchController['rawHeaders']): string[] {
+  return Array.isArray(raw) ? raw.map((item) => item.toString('latin1')) : [];
+}

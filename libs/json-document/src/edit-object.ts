@@ -1,0 +1,79 @@
+import { type JsonInput, JsonRaw } from './json-raw.ts';
+import { type JsonMember, JsonSpan } from './json-span.ts';
+import { noPatches, type ObjectEdits, type PatchSet, slicePatched } from './patches.ts';
+import { jsonRaw } from './serialize.ts';
+
+/** Turns edits as callers write them into the form that is kept: spans stay spans, everything else is serialised. */
+export function toEdits(
+  edits: Readonly<Record<string, JsonInput | undefined>>,
+  base?: ObjectEdits,
+): Map<string, JsonSpan | JsonRaw | undefined> {
+  const result = new Map(base);
+  for (const [name, value] of Object.entries(edits)) {
+    result.set(name, value === undefined || value instanceof JsonSpan ? value : jsonRaw(value));
+  }
+  return result;
+}
+
+/** Writes an object with some members replaced, removed or added; every other byte stays as it is. */
+export function editObject(
+  object: JsonSpan,
+  edits: Readonly<Record<string, JsonInput | undefined>>,
+): JsonRaw {
+  const out: Uint8Array[] = [];
+  writeEdited(object, [...object.members()], toEdits(edits), noPatches, out);
+  return new JsonRaw(out);
+}
+
+const comma = Buffer.from(',');
+
+/** Appends the pieces of an edited object to `out`. Of duplicate names that are edited only the last is kept. */
+export function writeEdited(
+  object: JsonSpan,
+  members: readonly JsonMember[],
+  edits: ObjectEdits,
+  patches: PatchSet,
+  out: Uint8Array[],
+): void {
+  const { source } = object;
+  const last = new Map(members.map(({ name }, index) => [name, index]));
+  let copied = object.start;
+  const copyTo = (end: number): void => {
+    slicePatched(patches, source, copied, end, out);
+    copied = end;
+  };
+  copyTo(object.start + 1);
+  let hasMembers = false;
+  for (const [index, { start, name, value }] of members.entries()) {
+    const isEdited = edits.has(name);
+    const edit = edits.get(name);
+    if (isEdited && (edit === undefined || last.get(name) !== index)) {
+      // The comma goes with it, and the blanks up to the next member.
+      copied = -1;
+      continue;
+    }
+    if (copied < 0) {
+      if (hasMembers) out.push(comma);
+      copied = start;
+    }
+    hasMembers = true;
+    if (edit !== undefined) {
+      copyTo(value.start);
+      writeValue(edit, patches, out);
+      copied = value.end;
+    } else copyTo(value.end);
+  }
+  for (const [name, edit] of edits) {
+    if (edit === undefined || last.has(name)) continue;
+    out.push(Buffer.from(`${hasMembers ? ',' : ''}${JSON.stringify(name)}:`));
+    writeValue(edit, patches, out);
+    hasMembers = true;
+  }
+  if (copied < 0) copied = object.end - 1;
+  copyTo(object.end);
+}
+
+function writeValue(value: JsonSpan | JsonRaw, patches: PatchSet, out: Uint8Array[]): void {
+  if (value instanceof JsonSpan) slicePatched(patches, value.source, value.start, value.end, out);
+  else for (const chunk of value.chunks) out.push(chunk);
+}

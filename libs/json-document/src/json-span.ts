@@ -1,0 +1,191 @@
+import { JsonError } from './json-error.ts';
+
+/** The kinds of JSON values. */
+export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'true' | 'false' | 'null';
+
+/** One member of an object, as byte positions in the source. */
+export interface JsonMember {
+  /** Index of the name's opening quote. */
+  readonly start: number;
+  readonly name: string;
+  readonly value: JsonSpan;
+}
+
+const kinds: Partial<Record<number, JsonKind>> = {
+  0x7b: 'object',
+  0x5b: 'array',
+  0x22: 'string',
+  0x74: 'true',
+  0x66: 'false',
+  0x6e: 'null',
+};
+
+const [quote, backslash] = [0x22, 0x5c];
+
+/**
+ * One value inside a validated text: where it lies, not what it holds. Members and elements are found on demand and
+ * nothing is kept, so walking twice reads twice.
+ */
+export class JsonSpan {
+  /** The whole text; `start` and `end` are positions in it. */
+  readonly source: Uint8Array;
+  readonly start: number;
+  readonly end: number;
+
+  /** The text must be validated before; this is not checked. */
+  constructor(source: Uint8Array, start: number, end: number) {
+    this.source = source;
+    this.start = start;
+    this.end = end;
+  }
+
+  get kind(): JsonKind {
+    return kinds[this.source[this.start] ?? 0] ?? 'number';
+  }
+
+  /** The bytes as they stand in the source, not copied. */
+  get bytes(): Uint8Array {
+    return this.source.subarray(this.start, this.end);
+  }
+
+  get byteLength(): number {
+    return this.end - this.start;
+  }
+
+  /** The decoded text of a string, undefined for other kinds. Lone surrogates become U+FFFD. */
+  text(): string | undefined {
+    if (this.source[this.start] !== quote) return undefined;
+    return decodeString(this.source, this.start, this.end);
+  }
+
+  /** The bytes between the quotes of a string without escapes; undefined for other kinds and for strings with escapes. */
+  plainBytes(): Uint8Array | undefined {
+    if (this.source[this.start] !== quote) return undefined;
+    const inner = this.source.subarray(this.start + 1, this.end - 1);
+    return inner.includes(backslash) ? undefined : inner;
+  }
+
+  /** The value of a number as a double, undefined for other kinds. */
+  number(): number | undefined {
+    return this.kind === 'number' ? Number(ascii(this.source, this.start, this.end)) : undefined;
+  }
+
+  isTrue(): boolean {
+    return this.source[this.start] === 0x74;
+  }
+
+  isNull(): boolean {
+    return this.source[this.start] === 0x6e;
+  }
+
+  /** The members of an object in order, duplicates included; none for other kinds. */
+  *members(): Generator<JsonMember> {
+    if (this.kind !== 'object') return;
+    let at = skipSpace(this.source, this.start + 1);
+    while (this.source[at] === quote) {
+      const start = at;
+      const nameEnd = stringEnd(this.source, at);
+      const valueStart = skipSpace(this.source, skipSpace(this.source, nameEnd) + 1);
+      const valueEnd = valueEndAt(this.source, valueStart);
+      const value = new JsonSpan(this.source, valueStart, valueEnd);
+      yield { start, name: decodeString(this.source, start, nameEnd), value };
+      at = skipSpace(this.source, skipSpace(this.source, valueEnd) + 1);
+    }
+  }
+
+  /** The elements of an array in order; none for other kinds. */
+  *elements(): Generator<JsonSpan> {
+    if (this.kind !== 'array') return;
+    let at = skipSpace(this.source, this.start + 1);
+    while (at < this.end - 1) {
+      const end = valueEndAt(this.source, at);
+      yield new JsonSpan(this.source, at, end);
+      at = skipSpace(this.source, skipSpace(this.source, end) + 1);
+    }
+  }
+
+  /** The value of a member; of duplicates the last one. */
+  get(name: string): JsonSpan | undefined {
+    let found: JsonSpan | undefined;
+    for (const member of this.members()) if (member.name === name) found = member.value;
+    return found;
+  }
+
+  /** The value at a path of member names. */
+  at(...path: string[]): JsonSpan | undefined {
+    let span: JsonSpan | undefined = this;
+    for (const name of path) span = span?.get(name);
+    return span;
+  }
+
+  /** Whether an object has no members, or an array no elements. */
+  isEmpty(): boolean {
+    const first = this.source[skipSpace(this.source, this.start + 1)];
+    return first === 0x7d || first === 0x5d;
+  }
+
+  /** The whole value as JavaScript; for small values that are not relayed. Numbers become doubles. */
+  parse(): unknown {
+    return JSON.parse(Buffer.from(this.bytes).toString('utf8'));
+  }
+}
+
+/** Index of the first byte at or after `start` that is not blank. */
+function skipSpace(bytes: Uint8Array, start: number): number {
+  let at = start;
+  for (;;) {
+    const byte = bytes[at];
+    if (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09) at++;
+    else return at;
+  }
+}
+
+/** Takes the index of an opening quote; returns the one after the closing quote. */
+function stringEnd(bytes: Uint8Array, start: number): number {
+  // Short strings are the most frequent; a call into native code costs more than they do.
+  for (let at = start + 1, last = at + 32; at < last; at++) {
+    const byte = bytes[at];
+    if (byte === quote) return at + 1;
+    if (byte === backslash) break;
+  }
+  for (let at = start + 1; ; at++) {
+    at = bytes.indexOf(quote, at);
+    if (at < 0) throw new JsonError('syntax', bytes.length, 'the text ends too early');
+    let slashes = 0;
+    while (bytes[at - 1 - slashes] === backslash) slashes++;
+    if (slashes % 2 === 0) return at + 1;
+  }
+}
+
+/** Index after the value that starts at `start`. */
+function valueEndAt(bytes: Uint8Array, start: number): number {
+  const first = bytes[start];
+  if (first === quote) return stringEnd(bytes, start);
+  let at = start;
+  if (first !== 0x7b && first !== 0x5b) {
+    for (; at < bytes.length; at++) {
+      const byte = bytes[at] ?? 0;
+      if (byte <= 0x20 || byte === 0x2c || byte === 0x7d || byte === 0x5d) break;
+    }
+    return at;
+  }
+  for (let depth = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === quote) at = stringEnd(bytes, at) - 1;
+    else if (byte === 0x7b || byte === 0x5b) depth++;
+    else if ((byte === 0x7d || byte === 0x5d) && --depth === 0) return at + 1;
+  }
+  throw new JsonError('syntax', bytes.length, 'the text ends too early');
+}
+
+function ascii(bytes: Uint8Array, start: number, end: number): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1');
+}
+
+/** Decodes the valid string whose quotes stand at `start` and `end - 1`. */
+export function decodeString(bytes: Uint8Array, start: number, end: number): string {
+  const inner = Buffer.from(bytes.buffer, bytes.byteOffset + start + 1, end - start - 2);
+  const text = inner.toString('utf8');
+  if (!text.includes('\\')) return text;
+  return (JSON.parse(`"${text}"`) as string).toWellFormed();
+}

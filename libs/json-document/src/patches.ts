@@ -1,0 +1,80 @@
+import { type JsonInput, type JsonRaw } from './json-raw.ts';
+import { type JsonSpan } from './json-span.ts';
+import { jsonRaw } from './serialize.ts';
+
+/** Other bytes for `source[start, end)`; an insertion when both are equal. */
+export interface SpanPatch {
+  readonly source: Uint8Array;
+  readonly start: number;
+  readonly end: number;
+  readonly chunks: readonly Uint8Array[];
+}
+
+/** Puts another value where `span` lies. */
+export function replaceValue(span: JsonSpan, value: JsonInput): SpanPatch {
+  const { source, start, end } = span;
+  return { source, start, end, chunks: jsonRaw(value).chunks };
+}
+
+/** Sets a member of an object: replaces the value where the name exists, else adds the member at the end. */
+export function setMember(object: JsonSpan, name: string, value: JsonInput): SpanPatch {
+  const existing = object.get(name);
+  if (existing) return replaceValue(existing, value);
+  const at = object.end - 1;
+  const start = Buffer.from(`${object.isEmpty() ? '' : ','}${JSON.stringify(name)}:`);
+  return {
+    source: object.source,
+    start: at,
+    end: at,
+    chunks: [start, ...jsonRaw(value).chunks],
+  };
+}
+
+/** Patches by the text that they belong to, each list in order of position. */
+export type PatchSet = ReadonlyMap<Uint8Array, readonly SpanPatch[]>;
+
+export const noPatches: PatchSet = new Map();
+
+/**
+ * Adds patches to a set. A patch for the same place replaces the older one.
+ *
+ * @throws Error when two patches overlap otherwise.
+ */
+export function addPatches(set: PatchSet, added: Iterable<SpanPatch>): PatchSet {
+  const result = new Map(set);
+  for (const patch of added) {
+    const list = (result.get(patch.source) ?? []).filter(
+      ({ start, end }) => start !== patch.start || end !== patch.end,
+    );
+    const index = list.findIndex(({ start }) => start > patch.start);
+    list.splice(index < 0 ? list.length : index, 0, patch);
+    result.set(patch.source, list);
+  }
+  for (const list of result.values()) {
+    list.forEach(({ start }, i) => {
+      if (start < (list[i - 1]?.end ?? 0)) throw new Error('patches of a JSON document overlap');
+    });
+  }
+  return result;
+}
+
+/** The bytes `source[start, end)` with the patches that lie inside applied, appended to `out`. */
+export function slicePatched(
+  set: PatchSet,
+  source: Uint8Array,
+  start: number,
+  end: number,
+  out: Uint8Array[],
+): void {
+  let at = start;
+  for (const patch of set.get(source) ?? []) {
+    if (patch.start < start || patch.end > end) continue;
+    if (patch.start > at) out.push(source.subarray(at, patch.start));
+    for (const chunk of patch.chunks) out.push(chunk);
+    at = patch.end;
+  }
+  if (at < end) out.push(source.subarray(at, end));
+}
+
+/** Members to write over or add; undefined removes. */
+export type ObjectEdits = ReadonlyMap<string, JsonSpan | JsonRaw | undefined>;

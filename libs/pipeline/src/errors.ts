@@ -1,0 +1,194 @@
+import { TransportError } from '@llm-d/gateway';
+
+/** What an error may tell beyond its message. */
+export interface ErrorDetails extends ErrorOptions {
+  /** The member of the request that is at fault, for example `messages[0].content[1]`. */
+  param?: string;
+}
+
+/**
+ * A failure with a status and a stable code. The message is for the client: it holds no text of an upstream, no URL and
+ * nothing that the client sent but field paths and numbers.
+ */
+export abstract class CoordinatorError extends Error {
+  abstract readonly code: string;
+  /** The status that the client gets, as long as nothing was sent. */
+  abstract readonly status: number;
+  readonly param: string | undefined;
+  /** The step that failed; the pipeline fills it in. */
+  step: string | undefined;
+  /** Headers for the client, for example `retry-after`; names and values in turn. */
+  readonly headers: readonly string[] = [];
+
+  constructor(message: string, details?: ErrorDetails) {
+    super(message, details);
+    this.param = details?.param;
+  }
+}
+
+/** The client can mend it: the message says how. */
+export class BadRequestError extends CoordinatorError {
+  override readonly name = 'BadRequestError';
+  override readonly code: string;
+  override readonly status: number;
+
+  constructor(message: string, details?: ErrorDetails & { code?: string; status?: number }) {
+    super(message, details);
+    this.code = details?.code ?? 'BAD_REQUEST';
+    this.status = details?.status ?? 400;
+  }
+}
+
+/** What `server.upstream_errors: relay` lets through of an engine's error answer. */
+export interface RelayedError {
+  readonly message: string;
+  readonly type: string;
+  readonly param: string | null;
+}
+
+/** An upstream answered with a status that the step cannot use. */
+export class UpstreamError extends CoordinatorError {
+  override readonly name = 'UpstreamError';
+  override readonly code = 'UPSTREAM_ERROR';
+  /** 4xx and 503 stay, so that clients retry what may be retried; the rest is a bad gateway. */
+  override readonly status: number;
+  override readonly headers: readonly string[];
+  readonly upstreamStatus: number;
+  readonly relayed: RelayedError | undefined;
+
+  constructor(
+    leg: string,
+    upstreamStatus: number,
+    details: ErrorDetails & { headers?: readonly string[]; relayed?: RelayedError } = {},
+  ) {
+    super(`${leg}: upstream returned HTTP ${upstreamStatus}`, details);
+    this.upstreamStatus = upstreamStatus;
+    const isKept = (upstreamStatus >= 400 && upstreamStatus < 500) || upstreamStatus === 503;
+    this.status = isKept ? upstreamStatus : 502;
+    this.headers = details.headers ?? [];
+    this.relayed = details.relayed;
+  }
+}
+
+/** An upstream gave no whole answer: unreachable, too slow, cut off. */
+export class UpstreamTransportError extends CoordinatorError {
+  override readonly name = 'UpstreamTransportError';
+  override readonly code: 'UPSTREAM_TIMEOUT' | 'UPSTREAM_UNREACHABLE';
+  override readonly status: 502 | 504;
+
+  constructor(leg: string, cause: TransportError) {
+    super(`${leg}: ${cause.message}`, { cause });
+    const isTimeout = cause.fault === 'timeout';
+    this.code = isTimeout ? 'UPSTREAM_TIMEOUT' : 'UPSTREAM_UNREACHABLE';
+    this.status = isTimeout ? 504 : 502;
+  }
+}
+
+/** An upstream answered 200 with something that is not what its API promises. */
+export class BadUpstreamAnswerError extends CoordinatorError {
+  override readonly name = 'BadUpstreamAnswerError';
+  override readonly code = 'UPSTREAM_ANSWER_INVALID';
+  override readonly status = 502;
+
+  constructor(leg: string, what: string, options?: ErrorOptions) {
+    super(`${leg}: ${what}`, options);
+  }
+}
+
+/** The answer has reached the client, whole or in part; nothing more can be said to it. */
+export class ResponseStartedError extends CoordinatorError {
+  override readonly name = 'ResponseStartedError';
+  override readonly code = 'RESPONSE_STARTED';
+  /** The worker's status; 0 when the worker broke off. */
+  override readonly status: number;
+
+  constructor(leg: string, status: number, options?: ErrorOptions) {
+    super(
+      status === 0
+        ? `${leg}: the answer broke off after it had started`
+        : `${leg}: the worker's HTTP ${status} was passed on`,
+      options,
+    );
+    this.status = status;
+  }
+}
+
+/** The client has left; nobody reads an answer. 499 is for logs and metrics. */
+export class ClientGoneError extends CoordinatorError {
+  override readonly name = 'ClientGoneError';
+  override readonly code = 'CLIENT_GONE';
+  override readonly status = 499;
+
+  constructor() {
+    super('the client closed the connection');
+  }
+}
+
+/** The answer took longer than `server.write_timeout`. */
+export class AnswerTimeoutError extends CoordinatorError {
+  override readonly name = 'AnswerTimeoutError';
+  override readonly code = 'ANSWER_TIMEOUT';
+  override readonly status = 504;
+
+  constructor(limitMs: number) {
+    super(`no whole answer within ${limitMs} ms (server.write_timeout)`);
+  }
+}
+
+/** A fault of ours; the cause is in the log. */
+export class InternalError extends CoordinatorError {
+  override readonly name = 'InternalError';
+  override readonly code = 'INTERNAL_ERROR';
+  override readonly status = 500;
+
+  constructor(cause: unknown) {
+    super('internal error', { cause });
+  }
+}
+
+/** An error of a media fetcher, recognised by its shape: the fetcher may run in another package. */
+interface MediaFault {
+  readonly code: string;
+  readonly stepStatus: number;
+  readonly safeMessage: string;
+  /** Position among the references that were given together. */
+  readonly index?: number | undefined;
+}
+
+/** A media reference that could not be turned into bytes. */
+export class MediaRefusedError extends CoordinatorError {
+  override readonly name = 'MediaRefusedError';
+  override readonly code: string;
+  override readonly status: number;
+  override readonly headers: readonly string[];
+
+  constructor(fault: MediaFault, details: ErrorDetails) {
+    super(details.param ? `${details.param}: ${fault.safeMessage}` : fault.safeMessage, details);
+    this.code = fault.code;
+    this.status = fault.stepStatus;
+    this.headers = fault.stepStatus === 503 ? ['retry-after', '1'] : [];
+  }
+}
+
+/** Whether an error comes from a media fetcher. */
+export function isMediaFault(error: unknown): error is MediaFault {
+  return (
+    error instanceof Error &&
+    'stepStatus' in error &&
+    typeof error.stepStatus === 'number' &&
+    'safeMessage' in error &&
+    typeof error.safeMessage === 'string' &&
+    'code' in error &&
+    typeof error.code === 'string'
+  );
+}
+
+/** Brings whatever a step threw into one of the classes above. */
+export function toCoordinatorError(error: unknown, step: string): CoordinatorError {
+  let known: CoordinatorError;
+  if (error instanceof CoordinatorError) known = error;
+  else if (error instanceof TransportError) known = new UpstreamTransportError(step, error);
+  else known = new InternalError(error);
+  known.step ??= step;
+  return known;
+}

@@ -1,0 +1,45 @@
+export { type ErrorResponse, errorBody, errorType, toErrorResponse } from './error-response.ts';
+export {
+  AnswerTimeoutError,
+  BadRequestError,
+  BadUpstreamAnswerError,
+  ClientGoneError,
+  CoordinatorError,
+  type ErrorDetails,
+  InternalError,
+  isMediaFault,
+  MediaRefusedError,
+  type RelayedError,
+  ResponseStartedError,
+  toCoordinatorError,
+  UpstreamError,
+  UpstreamTransportError,
+} from './errors.ts';
+export { ForwardedHeaders, type HeaderPolicy, headerPolicy } from './forwarded-headers.ts';
+export { type Logger, silentLogger } from './logger.ts';
+export {
+  type MediaContent,
+  type MediaLimits,
+  type MediaReference,
+  type MediaSource,
+} from './media-source.ts';
+export { Pipeline } from './pipeline.ts';
+export {
+  type MediaEntry,
+  type Modality,
+  type Placeholder,
+  RequestContext,
+  type RequestInit,
+  type TimelineEntry,
+} from './request-context.ts';
+export { type ResponseSink } from './response-sink.ts';
+export {
+  defineStep,
+  type Step,
+  type StepDefinition,
+  type StepDependencies,
+  type StepOutcome,
+  type WireOptions,
+} from './step.ts';
+export { type NamedStep, type StepConfig, StepRegistry } from './step-registry.ts';
+export { TokenIdError, TokenIds } from './token-ids.ts';

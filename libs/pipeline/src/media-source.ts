@@ -1,0 +1,39 @@
+import { type Modality } from './request-context.ts';
+
+/** A media URL of a client. */
+export interface MediaReference {
+  readonly url: string;
+  readonly modality: Modality;
+}
+
+/** Limits for one request's downloads. */
+export interface MediaLimits {
+  readonly downloadTimeoutMs: number;
+  readonly maxConcurrentDownloads: number;
+  readonly maxDownloadBytes: number;
+  readonly maxTotalDownloadBytes: number;
+  readonly allowPrivateNetworks: boolean;
+  /** Hosts that may be asked; empty = any that the address guard allows. */
+  readonly allowedDomains: readonly string[];
+}
+
+/** Bytes of a media item with the type that they really have. */
+export interface MediaContent {
+  readonly contentType: string;
+  readonly byteLength: number;
+  base64(): string;
+}
+
+/** Turns references into bytes, safely. `@llm-d/media` has the real one. */
+export interface MediaSource {
+  /** Throws a plain Error when a limit makes no sense, for example a malformed entry of `allowedDomains`. */
+  checkLimits(limits: MediaLimits): void;
+  /** In order of the references; the first failure ends the others. */
+  fetchMany(
+    references: readonly MediaReference[],
+    limits: MediaLimits,
+    signal: AbortSignal,
+  ): Promise<readonly MediaContent[]>;
+  /** Checks an inline `data:` URI, given as the bytes of its text; throws a media fault. */
+  checkDataUri(uri: Uint8Array, modality: Modality, limits: MediaLimits): void;
+}

@@ -1,0 +1,114 @@
+import { type Api } from '@llm-d/gateway';
+import { type JsonDocument, type JsonRaw, type JsonSpan } from '@llm-d/json-document';
+import { type ForwardedHeaders } from './forwarded-headers.ts';
+import { type Logger } from './logger.ts';
+import { type ResponseSink } from './response-sink.ts';
+import { type TokenIds } from './token-ids.ts';
+
+/** The kinds of media that a request may hold. */
+export type Modality = 'image' | 'video' | 'audio';
+
+/** The run of tokens that stands for one media item. */
+export interface Placeholder {
+  /** Index of the first token. */
+  readonly offset: number;
+  /** Number of tokens. */
+  readonly length: number;
+}
+
+/** One media item of a request, in document order. */
+export interface MediaEntry {
+  readonly modality: Modality;
+  /** The client's own part; undefined where the request came as tokens. */
+  readonly part?: JsonSpan;
+  /** Content hash from render, the key of EC transfers. */
+  hash?: string;
+  /** Preprocessed tensors as render wrote them, a string with its quotes; undefined = the worker takes them from its cache. */
+  kwargsData?: JsonRaw;
+  placeholder?: Placeholder;
+}
+
+/** When a step or leg ran, in milliseconds since the request arrived. */
+export interface TimelineEntry {
+  /** Step name; a leg has its step's name too. */
+  readonly name: string;
+  readonly kind: 'step' | 'leg';
+  /** Position among the legs of one step. */
+  readonly index?: number;
+  readonly startMs: number;
+  endMs?: number;
+  /** Status that a leg got; undefined when no answer came. */
+  status?: number;
+}
+
+/** What a request starts with. */
+export interface RequestInit {
+  readonly requestId: string;
+  readonly revisionDecisionId: string;
+  /** The client's path without query. */
+  readonly path: string;
+  readonly api: Api;
+  readonly headers: ForwardedHeaders;
+  readonly body: JsonDocument;
+  readonly signal: AbortSignal;
+  readonly sink: ResponseSink;
+  readonly log: Logger;
+  /** `performance.now()` when the request arrived. */
+  readonly arrivedAt?: number;
+}
+
+/** Everything that is known about one request; lives as long as the request. */
+export class RequestContext {
+  readonly requestId: string;
+  /** Groups the legs of this request for the endpoint picker. */
+  readonly revisionDecisionId: string;
+  readonly path: string;
+  readonly api: Api;
+  readonly headers: ForwardedHeaders;
+  /** Aborted when the client leaves or the time for the answer is over. */
+  readonly signal: AbortSignal;
+  readonly sink: ResponseSink;
+  readonly log: Logger;
+  /** Empty when the body has no usable `model`. */
+  readonly model: string;
+  readonly isStreaming: boolean;
+
+  /** The client's body with the edits of the steps so far. */
+  body: JsonDocument;
+  /** Set by render. */
+  tokenIds: TokenIds | undefined;
+  /** Set by replace-media-urls, or by render where the request came as tokens. */
+  media: readonly MediaEntry[] = [];
+  /** One object for each encode answer that carried params, in order of the media. */
+  ecTransferParams: readonly JsonSpan[] = [];
+  /** The object that prefill answered. */
+  kvTransferParams: JsonSpan | undefined;
+  /** `performance.now()` when prefill's answer came; its hand-off is only good for `pipeline.kv_lease`. */
+  kvReceivedAt = 0;
+  /** Runs prefill again, for a hand-off that is past its lease. Set by prefill. */
+  renewKv: (() => Promise<void>) | undefined;
+  /** Response headers of earlier legs that later legs carry, by lower-case name. */
+  readonly captured = new Map<string, string>();
+  readonly timeline: TimelineEntry[] = [];
+  readonly #arrivedAt: number;
+
+  constructor(init: RequestInit) {
+    this.requestId = init.requestId;
+    this.revisionDecisionId = init.revisionDecisionId;
+    this.path = init.path;
+    this.api = init.api;
+    this.headers = init.headers;
+    this.body = init.body;
+    this.signal = init.signal;
+    this.sink = init.sink;
+    this.log = init.log;
+    this.model = init.body.text('model') ?? '';
+    this.isStreaming = init.body.isTrue('stream');
+    this.#arrivedAt = init.arrivedAt ?? performance.now();
+  }
+
+  /** Milliseconds since the request arrived. */
+  elapsedMs(): number {
+    return performance.now() - this.#arrivedAt;
+  }
+}

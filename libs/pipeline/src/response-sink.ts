@@ -1,0 +1,15 @@
+/** Where an answer to the client goes: bytes as they come, with back-pressure. */
+export interface ResponseSink {
+  /** Whether status and headers are out; from then on no other answer can be given. */
+  readonly isStarted: boolean;
+  /** Sends status and headers; headers are names and values in turn. May be called once. */
+  start(status: number, headers: readonly string[]): void;
+  /** False when the client reads slower: wait for `onDrain` before writing more. */
+  write(chunk: Uint8Array): boolean;
+  /** Calls back every time the client has caught up after `write` returned false. */
+  onDrain(callback: () => void): void;
+  /** Ends a whole answer. */
+  end(): void;
+  /** Cuts an answer that cannot be completed, so that the client cannot take it for whole. */
+  abort(): void;
+}

@@ -1,0 +1,81 @@
+import { randomUUID } from 'node:crypto';
+import { type Api, apiPaths } from '@llm-d/gateway';
+import { JsonDocument, type JsonInput } from '@llm-d/json-document';
+import { ForwardedHeaders, headerPolicy } from './forwarded-headers.ts';
+import { silentLogger } from './logger.ts';
+import { RequestContext } from './request-context.ts';
+import { type ResponseSink } from './response-sink.ts';
+
+/** A sink that keeps what it is given; for tests of steps. */
+export class MemorySink implements ResponseSink {
+  status: number | undefined;
+  headers: readonly string[] = [];
+  readonly pieces: Uint8Array[] = [];
+  ended: 'no' | 'whole' | 'cut' = 'no';
+  /** What `write` answers; false plays a slow client. */
+  accepts = true;
+  #drained: () => void = () => {};
+
+  get isStarted(): boolean {
+    return this.status !== undefined;
+  }
+
+  /** The answer so far as text. */
+  get text(): string {
+    return Buffer.concat(this.pieces).toString('utf8');
+  }
+
+  start(status: number, headers: readonly string[]): void {
+    if (this.isStarted) throw new Error('the answer has started already');
+    this.status = status;
+    this.headers = headers;
+  }
+
+  write(chunk: Uint8Array): boolean {
+    this.pieces.push(chunk);
+    return this.accepts;
+  }
+
+  onDrain(callback: () => void): void {
+    this.#drained = callback;
+  }
+
+  /** Plays a client that has caught up. */
+  drain(): void {
+    this.accepts = true;
+    this.#drained();
+  }
+
+  end(): void {
+    this.ended = 'whole';
+  }
+
+  abort(): void {
+    this.ended = 'cut';
+  }
+}
+
+/** A request context with a body given as a value, or as text where its bytes matter. */
+export function requestContext(
+  options: {
+    api?: Api;
+    body?: string | Record<string, JsonInput>;
+    headers?: readonly string[];
+    signal?: AbortSignal;
+    sink?: ResponseSink;
+    requestId?: string;
+  } = {},
+): RequestContext {
+  const { api = 'chat', body = { model: 'm', messages: [] } } = options;
+  return new RequestContext({
+    requestId: options.requestId ?? 'test-1',
+    revisionDecisionId: randomUUID(),
+    path: apiPaths[api],
+    api,
+    headers: ForwardedHeaders.from(options.headers ?? [], headerPolicy()),
+    body: typeof body === 'string' ? JsonDocument.parse(Buffer.from(body)) : JsonDocument.of(body),
+    signal: options.signal ?? new AbortController().signal,
+    sink: options.sink ?? new MemorySink(),
+    log: silentLogger,
+  });
+}

@@ -1,0 +1,80 @@
+import { UpstreamClient, type UpstreamOptions } from '@llm-d/gateway';
+import {
+  type NamedStep,
+  Pipeline,
+  type StepConfig,
+  type StepDefinition,
+  type StepDependencies,
+  StepRegistry,
+} from '@llm-d/pipeline';
+import { withoutClientTransferParams } from './client-transfer-params.ts';
+import { conditionalDecode } from './conditional-decode.ts';
+import { decode } from './decode.ts';
+import { encode } from './encode.ts';
+import { prefill } from './prefill.ts';
+import { render } from './render.ts';
+import { replaceMediaUrls } from './replace-media-urls.ts';
+
+/** The steps that come with the coordinator. */
+export const builtInSteps: readonly StepDefinition[] = [
+  replaceMediaUrls,
+  render,
+  conditionalDecode,
+  encode,
+  prefill,
+  decode,
+];
+
+/** What a pipeline is built from. */
+export interface PipelineOptions extends Omit<StepDependencies, 'gateway' | 'openUpstream'> {
+  readonly steps: readonly StepConfig[];
+  readonly gateway: UpstreamOptions;
+  /** Further kinds of steps. */
+  readonly definitions?: readonly StepDefinition[];
+  /** Told of parameters that a step does not know. */
+  readonly onUnknownParam: (step: string, key: string, known: readonly string[]) => void;
+}
+
+/**
+ * Makes the pipeline of a deployment and opens its connections.
+ *
+ * @throws Error with a message for the operator when the steps cannot work.
+ */
+export function buildPipeline(options: PipelineOptions): Pipeline {
+  const { steps, gateway, definitions = [], onUnknownParam, ...dependencies } = options;
+  const registry = new StepRegistry([...builtInSteps, ...definitions]);
+  const toGateway = new UpstreamClient(gateway);
+  const clients = [toGateway];
+  const openUpstream = (upstream: UpstreamOptions): UpstreamClient => {
+    const client = new UpstreamClient(upstream);
+    clients.push(client);
+    return client;
+  };
+  const all: StepDependencies = { ...dependencies, openUpstream, gateway: toGateway };
+  const built = steps.map((step) =>
+    registry.build(step, all, (key, known) => onUnknownParam(step.type, key, known)),
+  );
+  checkOrder(steps, built);
+  return new Pipeline(built, {
+    prepare(ctx) {
+      if (!dependencies.trustsClientTransferParams)
+        ctx.body = withoutClientTransferParams(ctx.body);
+    },
+    close: async () => {
+      await Promise.all(clients.map((client) => client.close()));
+    },
+  });
+}
+
+function checkOrder(steps: readonly StepConfig[], built: readonly NamedStep[]): void {
+  if (!built.some(({ isTerminal }) => isTerminal)) {
+    throw new Error('pipeline.steps: expected a step that answers the client, such as decode');
+  }
+  const renderAt = steps.findIndex(({ type }) => type === render.type);
+  const tokensInAt = steps.findIndex(({ params }) => params?.['use_openai_format'] === false);
+  if (tokensInAt >= 0 && (renderAt < 0 || renderAt > tokensInAt)) {
+    throw new Error(
+      `pipeline.steps: ${steps[tokensInAt]?.type} has use_openai_format: false and needs a render step before it`,
+    );
+  }
+}

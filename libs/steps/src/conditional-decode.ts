@@ -1,0 +1,43 @@
+import { apiPaths } from '@llm-d/gateway';
+import { type JsonRaw } from '@llm-d/json-document';
+import { defineStep, type RequestContext, type StepDependencies } from '@llm-d/pipeline';
+import { z } from 'zod';
+import { chatTokens } from './chat-tokens.ts';
+import { promptEdit } from './decode-body.ts';
+import { staleKey } from './params.ts';
+import { relayLeg } from './relay.ts';
+
+const type = 'conditional-decode';
+
+/** 412: no decode worker holds enough of the prompt. */
+const notHere = 412;
+
+/** Asks for a decode worker that already holds the prompt; it answers at once, or the pipeline goes on. */
+export const conditionalDecode = defineStep({
+  type,
+  params: z.strictObject({
+    use_openai_format: staleKey(`has no meaning on ${type}, remove it`),
+  }),
+  create: (_params, dependencies) => async (ctx) => {
+    const isServed = await relayLeg(ctx, dependencies, {
+      step: type,
+      client: dependencies.gateway,
+      path: apiPaths[ctx.api],
+      body: probeBody(ctx, dependencies),
+      headers: ['prefer', 'if-available'],
+      deferStatus: notHere,
+    });
+    return isServed ? 'served' : 'continue';
+  },
+});
+
+function probeBody(ctx: RequestContext, dependencies: StepDependencies): JsonRaw {
+  switch (ctx.api) {
+    case 'chat':
+      return ctx.body.with(chatTokens(ctx, dependencies)).toRaw();
+    case 'completions':
+      return ctx.body.with(promptEdit(ctx)).toRaw();
+    case 'generate':
+      return ctx.body.toRaw();
+  }
+}

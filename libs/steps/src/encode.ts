@@ -1,0 +1,118 @@
+import { apiPaths, legApi } from '@llm-d/gateway';
+import { JsonRaw, jsonRaw } from '@llm-d/json-document';
+import { ecConnector } from '@llm-d/connectors';
+import {
+  defineStep,
+  type MediaEntry,
+  type RequestContext,
+  type StepDependencies,
+} from '@llm-d/pipeline';
+import { z } from 'zod';
+import { features } from './features.ts';
+import { isServedByDecodeAlone } from './kv-sequences.ts';
+import { captureHeaders, type LegAnswer, readLeg } from './leg.ts';
+import { connectorName, positiveInteger, usesOpenAiFormat } from './params.ts';
+import { runLimited } from './run-limited.ts';
+import { singleTokenCap } from './single-token-cap.ts';
+
+const type = 'encode';
+
+/** Has one encode worker for each media item compute its embedding; equal items once. */
+export const encode = defineStep({
+  type,
+  params: z.strictObject({
+    /** Legs of one request at the same time. */
+    max_parallel: positiveInteger.prefault(8),
+    use_openai_format: usesOpenAiFormat,
+    kv_connector: connectorName,
+    ec_connector: connectorName,
+  }),
+  create(params, dependencies) {
+    const connector = ecConnector(params.ec_connector);
+    const isAlone = isServedByDecodeAlone(params.kv_connector, dependencies);
+    return async (ctx) => {
+      // Prefill encodes tokens-in requests itself, from their features.
+      if (ctx.media.length === 0 || ctx.api === 'generate' || isAlone(ctx)) return 'continue';
+      const api = legApi(ctx.api, params.use_openai_format);
+      const bodies = distinct(
+        ctx.media.map((entry) =>
+          api === 'generate' ? generateBody(ctx, entry) : chatBody(ctx, entry, dependencies),
+        ),
+      );
+      const answers = await runLimited(
+        bodies,
+        params.max_parallel,
+        ctx.signal,
+        (body, index, signal) =>
+          readLeg(ctx, dependencies, {
+            name: `${type}[${index}]`,
+            step: type,
+            index,
+            client: dependencies.gateway,
+            path: apiPaths[api],
+            body,
+            phase: 'encode',
+            signal,
+          }),
+      );
+      captureHeaders(ctx, dependencies, answers);
+      if (connector.collects) ctx.ecTransferParams = answers.flatMap(transferParams);
+      const missing = bodies.length - ctx.ecTransferParams.length;
+      if (connector.collects && missing > 0) {
+        ctx.log.warn({ missing }, 'encode answers without ec_transfer_params');
+      }
+      return 'continue';
+    };
+  },
+});
+
+/** The client's own part alone, so that the worker computes the same hash; processor arguments are part of it. */
+function chatBody(ctx: RequestContext, entry: MediaEntry, dependencies: StepDependencies): JsonRaw {
+  const { body } = ctx;
+  return jsonRaw({
+    model: body.get('model'),
+    messages: [{ role: 'user', content: entry.part ? [body.extract(entry.part)] : [] }],
+    mm_processor_kwargs: body.get('mm_processor_kwargs'),
+    media_io_kwargs: body.get('media_io_kwargs'),
+    ...singleTokenCap.chat,
+    ...(dependencies.wire.hasChatTokens ? { tokens: mediaTokens(ctx, entry, false) } : {}),
+  });
+}
+
+function generateBody(ctx: RequestContext, entry: MediaEntry): JsonRaw {
+  return jsonRaw({
+    model: ctx.model,
+    ...mediaTokens(ctx, entry, true),
+    ...singleTokenCap.generate,
+  });
+}
+
+/** A prompt of the first token and the item's placeholder run, with the item's features. */
+function mediaTokens(ctx: RequestContext, entry: MediaEntry, hasKwargs: boolean) {
+  const first = ctx.tokenIds?.at(0) ?? 1;
+  const { offset, length } = entry.placeholder ?? { offset: 0, length: 0 };
+  const token = ctx.tokenIds?.at(offset) ?? 0;
+  const run = length > 0 ? `,${token}`.repeat(length) : '';
+  return {
+    token_ids: new JsonRaw([Buffer.from(`[${first}${run}]`)]),
+    features: features([entry], { hasKwargs, offset: 1 }),
+  };
+}
+
+function transferParams({ value }: LegAnswer) {
+  const params = value.get('ec_transfer_params');
+  return params?.kind === 'object' && !params.isEmpty() ? [params] : [];
+}
+
+function distinct(bodies: readonly JsonRaw[]): JsonRaw[] {
+  const kept: JsonRaw[] = [];
+  for (const body of bodies) {
+    const isKnown = kept.some(
+      (other) =>
+        other.byteLength === body.byteLength &&
+        Buffer.compare(other.toBytes(), body.toBytes()) === 0,
+    );
+    if (!isKnown) kept.push(body);
+  }
+  return kept;
+}

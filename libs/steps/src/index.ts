@@ -1,0 +1,1 @@
+export { buildPipeline, builtInSteps, type PipelineOptions } from './build-pipeline.ts';

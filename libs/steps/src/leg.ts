@@ -1,0 +1,135 @@
+import {
+  type Phase,
+  requestIdHeader,
+  revisionDecisionIdHeader,
+  type UpstreamAnswer,
+  type UpstreamClient,
+} from '@llm-d/gateway';
+import { JsonError, type JsonRaw, type JsonSpan, rootOf, validateJson } from '@llm-d/json-document';
+import {
+  BadUpstreamAnswerError,
+  type RequestContext,
+  type StepDependencies,
+  type TimelineEntry,
+  UpstreamError,
+} from '@llm-d/pipeline';
+import { relayedError } from './relayed-error.ts';
+
+/** One call whose answer is read here. */
+export interface ReadLeg {
+  /** Name for errors: the step, with an index where there are several, for example `encode[1]`. */
+  readonly name: string;
+  readonly step: string;
+  readonly index?: number;
+  readonly client: UpstreamClient;
+  readonly path: string;
+  readonly body: JsonRaw;
+  /** Absent on calls that do not go through the gateway. */
+  readonly phase?: Phase;
+  /** Ends this leg earlier than the request. */
+  readonly signal?: AbortSignal;
+}
+
+/** A leg's answer: its JSON value, and the headers it came with. */
+export interface LegAnswer {
+  readonly value: JsonSpan;
+  readonly headers: UpstreamAnswer['headers'];
+}
+
+/** Headers that a leg adds to those of the client; names and values in turn. */
+export function ownHeaders(
+  ctx: RequestContext,
+  { wire }: StepDependencies,
+  phase: Phase | undefined,
+  leg: string,
+): string[] {
+  const id = wire.legRequestId === 'unique' && phase ? `${ctx.requestId}-${leg}` : ctx.requestId;
+  return [
+    ...[...ctx.captured].flat(),
+    ...[revisionDecisionIdHeader, ctx.revisionDecisionId],
+    ...['content-type', 'application/json', requestIdHeader, id],
+    ...(phase ? [wire.phaseHeader, phase] : []),
+  ];
+}
+
+/**
+ * Sends a leg and reads its answer as JSON.
+ *
+ * @throws UpstreamError unless the status is 200, BadUpstreamAnswerError when the answer is not JSON.
+ */
+export async function readLeg(
+  ctx: RequestContext,
+  dependencies: StepDependencies,
+  leg: ReadLeg,
+): Promise<LegAnswer> {
+  const { name, step, index, client, path, body, phase, signal = ctx.signal } = leg;
+  const own = ownHeaders(ctx, dependencies, phase, index === undefined ? step : `${step}-${index}`);
+  const entry = startLeg(ctx, step, index);
+  try {
+    const answer = await client.call({
+      path,
+      headers: ctx.headers.forReading(own),
+      body,
+      signal,
+    });
+    entry.status = answer.status;
+    if (answer.status !== 200) throw toUpstreamError(name, answer, dependencies);
+    return { value: parseAnswer(name, answer.body), headers: answer.headers };
+  } finally {
+    entry.endMs = ctx.elapsedMs();
+  }
+}
+
+/** Notes in the timeline that a leg has been sent. */
+export function startLeg(ctx: RequestContext, step: string, index?: number): TimelineEntry {
+  const entry: TimelineEntry = {
+    name: step,
+    kind: 'leg',
+    startMs: ctx.elapsedMs(),
+    ...(index === undefined ? {} : { index }),
+  };
+  ctx.timeline.push(entry);
+  return entry;
+}
+
+/** Keeps the values of `pipeline.forward_response_headers` for later legs; of several answers the most frequent value. */
+export function captureHeaders(
+  ctx: RequestContext,
+  { forwardResponseHeaders }: StepDependencies,
+  answers: readonly LegAnswer[],
+): void {
+  for (const name of forwardResponseHeaders) {
+    const counts = new Map<string, number>();
+    for (const { headers } of answers) {
+      const value = [headers[name]].flat()[0];
+      if (value) counts.set(value, (counts.get(value) ?? 0) + 1);
+    }
+    const most = Math.max(...counts.values());
+    const winner = [...counts].find(([, count]) => count === most);
+    if (winner) ctx.captured.set(name, winner[0]);
+  }
+}
+
+function toUpstreamError(
+  leg: string,
+  { status, headers, body }: UpstreamAnswer,
+  { upstreamErrors }: StepDependencies,
+): UpstreamError {
+  const isOverload = status === 429 || status === 503;
+  const passed = ['retry-after', 'x-should-retry'].flatMap((name) => {
+    const value = headers[name];
+    return isOverload && typeof value === 'string' ? [name, value] : [];
+  });
+  const relayed = upstreamErrors === 'relay' ? relayedError(status, body) : undefined;
+  return new UpstreamError(leg, status, { headers: passed, ...(relayed ? { relayed } : {}) });
+}
+
+function parseAnswer(leg: string, body: Buffer): JsonSpan {
+  try {
+    validateJson(body);
+  } catch (cause) {
+    if (!(cause instanceof JsonError)) throw cause;
+    throw new BadUpstreamAnswerError(leg, 'the answer is not valid JSON', { cause });
+  }
+  return rootOf(body);
+}

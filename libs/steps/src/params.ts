@@ -1,0 +1,22 @@
+import { integer, setting, text } from '@llm-d/config';
+import { z } from 'zod';
+
+/** Sizes in the configuration are given in mebibytes. */
+export const bytesPerMb = 1_048_576;
+
+/** A JavaScript string holds at most 2^29 - 24 characters, so that base64 of more cannot exist. */
+const maxMediaMb = 383;
+
+export const positiveInteger = integer('a positive integer', 1);
+export const count = integer('a non-negative integer', 0);
+export const mediaMb = integer(`a whole number of MB from 1 to ${maxMediaMb}`, 1, maxMediaMb);
+export const flag = setting('true or false', (value) =>
+  typeof value === 'boolean' ? value : undefined,
+);
+
+/** The key of the pipeline section, written into the params of the steps that use it. */
+export const usesOpenAiFormat = flag.prefault(true);
+export const connectorName = text.optional();
+
+/** A key that has no meaning on a step any more; its presence tells of a stale configuration. */
+export const staleKey = (reason: string) => z.undefined({ error: reason }).optional();

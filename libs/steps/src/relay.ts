@@ -1,0 +1,138 @@
+import { type StreamFlow, TransportError, type UpstreamClient } from '@llm-d/gateway';
+import { type JsonRaw } from '@llm-d/json-document';
+import {
+  CoordinatorError,
+  errorBody,
+  type RequestContext,
+  ResponseStartedError,
+  type StepDependencies,
+  UpstreamTransportError,
+} from '@llm-d/pipeline';
+import { ownHeaders, startLeg } from './leg.ts';
+
+/** One decode call whose answer is the client's answer. */
+export interface RelayLeg {
+  readonly step: string;
+  readonly client: UpstreamClient;
+  readonly path: string;
+  readonly body: JsonRaw;
+  /** Headers of this leg alone; names and values in turn. */
+  readonly headers?: readonly string[];
+  /** The status that means "not here": nothing reaches the client then. */
+  readonly deferStatus?: number;
+}
+
+/** Hop-by-hop headers, and the id that every answer of ours carries anyway. */
+const notRelayed = new Set([
+  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection'],
+  ...['te', 'trailer', 'transfer-encoding', 'upgrade', 'x-request-id'],
+]);
+
+/**
+ * Hands a worker's answer to the client as bytes, holding the worker back while the client reads slowly.
+ *
+ * @returns whether the worker served; false when it answered `deferStatus`.
+ * @throws ResponseStartedError when the answer was an error or broke off after it had started.
+ */
+export async function relayLeg(
+  ctx: RequestContext,
+  dependencies: StepDependencies,
+  leg: RelayLeg,
+): Promise<boolean> {
+  const { step, client, path, body, headers = [], deferStatus } = leg;
+  const { sink } = ctx;
+  const entry = startLeg(ctx, step);
+  const stream = new StreamEnd();
+  let held: StreamFlow | undefined;
+  try {
+    await client.stream(
+      {
+        path,
+        headers: ctx.headers.forRelay([
+          ...ownHeaders(ctx, dependencies, 'decode', step),
+          ...headers,
+        ]),
+        body,
+        signal: ctx.signal,
+      },
+      {
+        start(status, answered, flow) {
+          entry.status = status;
+          if (status === deferStatus) return false;
+          held = flow;
+          sink.onDrain(() => flow.resume());
+          stream.begin(answered);
+          sink.start(status, relayable(answered));
+          return true;
+        },
+        data(chunk) {
+          stream.note(chunk);
+          if (!sink.write(chunk)) held?.pause();
+        },
+      },
+    );
+  } catch (error) {
+    if (sink.isStarted) breakOff(ctx, step, stream, error);
+    throw error;
+  } finally {
+    entry.endMs = ctx.elapsedMs();
+  }
+  const { status = 0 } = entry;
+  if (status === deferStatus) return false;
+  sink.end();
+  if (status >= 400) throw new ResponseStartedError(step, status);
+  return true;
+}
+
+/** Ends an answer that cannot be completed: an event stream with one error event, everything else with a cut. */
+function breakOff(ctx: RequestContext, step: string, stream: StreamEnd, cause: unknown): never {
+  const isGone = ctx.signal.aborted;
+  if (stream.isEventStream && !isGone) {
+    const error =
+      cause instanceof TransportError
+        ? new UpstreamTransportError(step, cause)
+        : new ResponseStartedError(step, 0, { cause });
+    error.step = step;
+    const event = JSON.stringify(errorBody(error, ctx.requestId));
+    ctx.sink.write(Buffer.from(`${stream.separator}data: ${event}\n\n`));
+    ctx.sink.end();
+  } else ctx.sink.abort();
+  if (cause instanceof CoordinatorError) throw cause;
+  throw new ResponseStartedError(step, 0, { cause });
+}
+
+function relayable(headers: readonly string[]): string[] {
+  const passed: string[] = [];
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    const name = headers[i] ?? '';
+    if (!notRelayed.has(name.toLowerCase())) passed.push(name, headers[i + 1] ?? '');
+  }
+  return passed;
+}
+
+/** Knows whether an event can be added to a stream, and what must come before it. */
+class StreamEnd {
+  isEventStream = false;
+  #last: Uint8Array = Buffer.from('\n\n');
+
+  begin(headers: readonly string[]): void {
+    const values = new Map<string, string>();
+    for (let i = 0; i + 1 < headers.length; i += 2) {
+      values.set((headers[i] ?? '').toLowerCase(), headers[i + 1] ?? '');
+    }
+    this.isEventStream =
+      /^text\/event-stream/i.test(values.get('content-type') ?? '') &&
+      !values.has('content-encoding') &&
+      !values.has('content-length');
+  }
+
+  note(chunk: Uint8Array): void {
+    this.#last = chunk;
+  }
+
+  /** A cut may fall inside an event: a blank line closes it, so that the next one is read by itself. */
+  get separator(): string {
+    const end = Buffer.from(this.#last.subarray(-4)).toString('latin1');
+    return end.endsWith('\n\n') || end.endsWith('\r\n\r\n') ? '' : '\n\n';
+  }
+}
