@@ -113,9 +113,7 @@ export class JsonSpan {
 
   /** The value at a path of member names. */
   at(...path: string[]): JsonSpan | undefined {
-    let span: JsonSpan | undefined = this;
-    for (const name of path) span = span?.get(name);
-    return span;
+    return path.reduce<JsonSpan | undefined>((span, name) => span?.get(name), this);
   }
 
   /** Whether an object has no members, or an array no elements. */
