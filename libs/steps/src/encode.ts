@@ -1,5 +1,5 @@
 import { apiPaths, legApi } from '@llm-d/gateway';
-import { JsonRaw, jsonRaw } from '@llm-d/json-document';
+import { JsonRaw, jsonRaw, type JsonSpan } from '@llm-d/json-document';
 import { ecConnector } from '@llm-d/connectors';
 import {
   defineStep,
@@ -10,7 +10,7 @@ import {
 import { z } from 'zod';
 import { features } from './features.ts';
 import { isServedByDecodeAlone } from './kv-sequences.ts';
-import { captureHeaders, type LegAnswer, readLeg } from './leg.ts';
+import { captureHeaders, type LegAnswer, objectAnswer, readLeg } from './leg.ts';
 import { connectorName, positiveInteger, usesOpenAiFormat } from './params.ts';
 import { runLimited } from './run-limited.ts';
 import { singleTokenCap } from './single-token-cap.ts';
@@ -34,10 +34,8 @@ export const encode = defineStep({
       // Prefill encodes tokens-in requests itself, from their features.
       if (ctx.media.length === 0 || ctx.api === 'generate' || isAlone(ctx)) return 'continue';
       const api = legApi(ctx.api, params.use_openai_format);
-      const bodies = distinct(
-        ctx.media.map((entry) =>
-          api === 'generate' ? generateBody(ctx, entry) : chatBody(ctx, entry, dependencies),
-        ),
+      const bodies = distinct(ctx.media).map((entry) =>
+        api === 'generate' ? generateBody(ctx, entry) : chatBody(ctx, entry, dependencies),
       );
       const answers = await runLimited(
         bodies,
@@ -56,7 +54,8 @@ export const encode = defineStep({
           }),
       );
       captureHeaders(ctx, dependencies, answers);
-      if (connector.collects) ctx.ecTransferParams = answers.flatMap(transferParams);
+      const answered = answers.flatMap(transferParams);
+      if (connector.collects) ctx.ecTransferParams = answered;
       const missing = bodies.length - ctx.ecTransferParams.length;
       if (connector.collects && missing > 0) {
         ctx.log.warn({ missing }, 'encode answers without ec_transfer_params');
@@ -99,20 +98,18 @@ function mediaTokens(ctx: RequestContext, entry: MediaEntry, hasKwargs: boolean)
   };
 }
 
-function transferParams({ value }: LegAnswer) {
-  const params = value.get('ec_transfer_params');
+function transferParams(answer: LegAnswer): JsonSpan[] {
+  const params = objectAnswer(type, answer).get('ec_transfer_params');
   return params?.kind === 'object' && !params.isEmpty() ? [params] : [];
 }
 
-function distinct(bodies: readonly JsonRaw[]): JsonRaw[] {
-  const kept: JsonRaw[] = [];
-  for (const body of bodies) {
-    const isKnown = kept.some(
-      (other) =>
-        other.byteLength === body.byteLength &&
-        Buffer.compare(other.toBytes(), body.toBytes()) === 0,
-    );
-    if (!isKnown) kept.push(body);
-  }
-  return kept;
+/** Of items with the same content hash the first: one embedding serves them all. */
+function distinct(entries: readonly MediaEntry[]): MediaEntry[] {
+  const seen = new Set<string>();
+  return entries.filter(({ hash }) => {
+    if (!hash) return true;
+    if (seen.has(hash)) return false;
+    seen.add(hash);
+    return true;
+  });
 }

@@ -124,6 +124,12 @@ function toUpstreamError(
   return new UpstreamError(leg, status, { headers: passed, ...(relayed ? { relayed } : {}) });
 }
 
+/** @throws BadUpstreamAnswerError unless the answer is an object. */
+export function objectAnswer(leg: string, { value }: LegAnswer): JsonSpan {
+  if (value.kind === 'object') return value;
+  throw new BadUpstreamAnswerError(leg, 'the answer is not a JSON object');
+}
+
 function parseAnswer(leg: string, body: Buffer): JsonSpan {
   try {
     validateJson(body);

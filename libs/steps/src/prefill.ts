@@ -12,7 +12,7 @@ import { chatTokens } from './chat-tokens.ts';
 import { promptEdit } from './decode-body.ts';
 import { features } from './features.ts';
 import { isServedByDecodeAlone, sequenceCount } from './kv-sequences.ts';
-import { captureHeaders, readLeg } from './leg.ts';
+import { captureHeaders, objectAnswer, readLeg } from './leg.ts';
 import { connectorName, usesOpenAiFormat } from './params.ts';
 import { singleTokenCap } from './single-token-cap.ts';
 
@@ -51,7 +51,7 @@ export const prefill = defineStep({
         phase: 'prefill',
       });
       captureHeaders(ctx, dependencies, [answer]);
-      const answered = answer.value.get('kv_transfer_params');
+      const answered = objectAnswer(type, answer).get('kv_transfer_params');
       const isGiven = answered?.kind === 'object' && !answered.isEmpty();
       ctx.kvTransferParams = isGiven ? answered : undefined;
       ctx.kvReceivedAt = performance.now();

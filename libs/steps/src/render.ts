@@ -103,14 +103,12 @@ function renderedIds(answer: JsonSpan): TokenIds {
 /** The entries of the request with what render knows about each of them. */
 function renderedMedia(ctx: RequestContext, answer: JsonSpan, tokenCount: number): MediaEntry[] {
   const features = answer.get('features');
-  const [hashes, placeholders, kwargs] = ['mm_hashes', 'mm_placeholders', 'kwargs_data'].map(
-    (map) => features?.get(map)?.get('image'),
-  );
+  const imagesOf = (map: string): JsonSpan | undefined => features?.get(map)?.get('image');
   const entries = ctx.media.length;
   // An answer without tensors at all (`mm_payload: none`) is whole: workers of OpenAI legs make their own.
-  const lists = [hashes, placeholders, ...(kwargs && !kwargs.isNull() ? [kwargs] : [])].map(
-    (list) => [...(list?.elements() ?? [])],
-  );
+  const hasKwargs = features?.get('kwargs_data')?.isNull() !== true;
+  const maps = ['mm_hashes', 'mm_placeholders', ...(hasKwargs ? ['kwargs_data'] : [])];
+  const lists = maps.map((map) => [...(imagesOf(map)?.elements() ?? [])]);
   if (lists.some((list) => list.length !== entries)) {
     const lengths = lists.map((list) => list.length).join(', ');
     throw invalid(`features describe ${lengths} images, the request has ${entries}`);

@@ -1,0 +1,30 @@
+export {
+  type AddressGuard,
+  type AddressPolicyConfig,
+  createAddressGuard,
+} from './address-guard.ts';
+export { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
+export { type DomainRule, parseAllowedDomains } from './domain-rules.ts';
+export { type ProxyConfig } from './guarded-dispatcher.ts';
+export { imageSize, type ImageSize } from './image-size.ts';
+export {
+  MediaError,
+  type MediaErrorCode,
+  mediaErrorCodes,
+  type MediaErrorDetails,
+  type MediaErrorKind,
+} from './media-error.ts';
+export { MediaFetcher, type MediaFetcherConfig } from './media-fetcher.ts';
+export { MediaResult } from './media-result.ts';
+export {
+  type ContentCheck,
+  defaultMediaFetchOptions,
+  defaultMediaLimits,
+  type MediaFetchOptions,
+  type MediaLimits,
+  type MediaRef,
+  type Modality,
+} from './options.ts';
+export { redactUrl } from './redact.ts';
+export { type ResolveHost } from './resolve-host.ts';
+export { sniffType } from './sniff-type.ts';

@@ -1,0 +1,384 @@
+import { type Dispatcher } from 'undici';
+import {
+  type AddressGuard,
+  type AddressPolicyConfig,
+  createAddressGuard,
+} from './address-guard.ts';
+import { Reservation, TotalBudget } from './budget.ts';
+import { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
+import { type DomainRule } from './domain-rules.ts';
+import { download } from './download.ts';
+import { createGuardedDispatcher, type ProxyConfig } from './guarded-dispatcher.ts';
+import { inspect } from './inspect.ts';
+import { Limiter } from './limiter.ts';
+import { MediaError } from './media-error.ts';
+import { MediaResult } from './media-result.ts';
+import {
+  defaultMediaFetchOptions,
+  defaultMediaLimits,
+  type MediaFetchOptions,
+  type MediaLimits,
+  type MediaRef,
+  type Modality,
+} from './options.ts';
+import { readBody, singleHeader } from './read-body.ts';
+import {
+  checkedResolver,
+  type ResolveChecked,
+  type ResolveHost,
+  systemResolve,
+} from './resolve-host.ts';
+import { toMediaError } from './transport-error.ts';
+import { checkHttpUrl, type UrlPolicy } from './url-policy.ts';
+
+/** Construction of a `MediaFetcher`; every part has a default (media-fetcher.md 3, 4 and 11). */
+export interface MediaFetcherConfig extends Omit<AddressPolicyConfig, 'allowPrivateNetworks'> {
+  readonly limits?: Partial<MediaLimits>;
+  /** Several hosts answer 403 to requests that do not say who asks. */
+  readonly userAgent?: string;
+  /** From `parseAllowedDomains`; wins over the `allowedDomains` of a call. */
+  readonly blockedDomains?: readonly DomainRule[];
+  /** When set, the only ports that may be asked. */
+  readonly allowedPorts?: readonly number[];
+  readonly allowHttpsDowngrade?: boolean;
+  /** Without one of the two URLs there is no proxy; the environment is not read here. */
+  readonly proxy?: ProxyConfig;
+  /** PEM certificates trusted beside those of Node. */
+  readonly extraCa?: string;
+  /** Replaces the system's resolver; its answers are checked all the same. */
+  readonly resolve?: ResolveHost;
+}
+
+/** One way out: pooled sockets may be shared only by calls with the same address rules. */
+interface Route {
+  readonly guard: AddressGuard;
+  readonly resolve: ResolveChecked;
+  readonly dispatcher: Dispatcher;
+}
+
+/** Equal references of one call, downloaded once. */
+interface Group {
+  readonly ref: MediaRef;
+  readonly indices: number[];
+  /** The checked URL, or the decoded bytes of a `data:` URI. */
+  readonly source: URL | MediaResult;
+}
+
+const isDataUri = (url: string): boolean => /^data:/i.test(url);
+
+/**
+ * Turns media references of untrusted clients into verified bytes, without reaching anything but public web
+ * origins and without being exhausted by one. Safe for concurrent use; the owner calls `close`.
+ */
+export class MediaFetcher {
+  readonly #config: MediaFetcherConfig;
+  readonly #limits: MediaLimits;
+  readonly #proxy: ProxyConfig | undefined;
+  readonly #downloads: Limiter;
+  readonly #memory: Limiter;
+  readonly #publicRoute: Route;
+  readonly #privateRoute: Route;
+  readonly #running = new Set<Promise<unknown>>();
+  #isClosed = false;
+
+  /** Throws an Error for a malformed CIDR. */
+  constructor(config: MediaFetcherConfig = {}) {
+    this.#config = config;
+    const limits = { ...defaultMediaLimits, ...config.limits };
+    this.#limits = limits;
+    const { proxy } = config;
+    this.#proxy = (proxy?.httpProxy ?? '') + (proxy?.httpsProxy ?? '') === '' ? undefined : proxy;
+    const { globalMaxDownloads, globalMaxQueuedDownloads, globalMaxBufferedBytes } = limits;
+    this.#downloads = new Limiter('downloads', globalMaxDownloads, globalMaxQueuedDownloads);
+    // Only running downloads wait for memory, so there are never more waiters than those.
+    this.#memory = new Limiter('buffered bytes', globalMaxBufferedBytes, globalMaxDownloads);
+    this.#publicRoute = this.#createRoute(false);
+    this.#privateRoute = this.#createRoute(true);
+  }
+
+  /**
+   * Fetches all references, in their order; equal ones are downloaded once and share a result. Everything
+   * that can be refused without network is refused first, lowest index first. The first failure aborts the
+   * rest, and the call rejects with that MediaError (`index` set) when all of them have ended.
+   */
+  async fetchMany(
+    refs: readonly MediaRef[],
+    options: MediaFetchOptions,
+    signal: AbortSignal,
+  ): Promise<MediaResult[]> {
+    if (signal.aborted) {
+      throw cancelled(signal);
+    }
+    if (this.#isClosed) {
+      throw new MediaError('media_overloaded', 'downloading media: shutting down');
+    }
+    const running = this.#fetchMany(refs, options, signal);
+    this.#running.add(running);
+    try {
+      return await running;
+    } finally {
+      this.#running.delete(running);
+    }
+  }
+
+  /** Fetches one reference; see `fetchMany`. */
+  async fetch(
+    ref: MediaRef,
+    options: MediaFetchOptions,
+    signal: AbortSignal,
+  ): Promise<MediaResult> {
+    const [result] = await this.fetchMany([ref], options, signal);
+    if (result === undefined) {
+      throw new MediaError('media_internal', 'downloading media: internal failure');
+    }
+    return result;
+  }
+
+  /** Refuses a URL by what its text says, without network; throws MediaError. */
+  checkUrl(url: string, options: MediaFetchOptions = defaultMediaFetchOptions): void {
+    if (isDataUri(url)) {
+      this.parseDataUri(Buffer.from(url), options);
+    } else {
+      checkHttpUrl(url, this.#policy(options));
+    }
+  }
+
+  /** Checks a `data:` URI in place; see the function of the same name. */
+  parseDataUri(bytes: Uint8Array, options: DataUriOptions, modality: Modality = 'image'): DataUri {
+    return parseDataUri(bytes, options, modality, this.#limits);
+  }
+
+  /** What is going on, for metrics. */
+  stats(): { activeDownloads: number; queuedDownloads: number; bufferedBytes: number } {
+    return {
+      activeDownloads: this.#downloads.used,
+      queuedDownloads: this.#downloads.queued,
+      bufferedBytes: this.#memory.used,
+    };
+  }
+
+  /** Refuses new calls and resolves when the running ones have ended and every socket is closed. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.allSettled(this.#running);
+    await Promise.all([
+      this.#publicRoute.dispatcher.close(),
+      this.#privateRoute.dispatcher.close(),
+    ]);
+  }
+
+  async #fetchMany(
+    refs: readonly MediaRef[],
+    options: MediaFetchOptions,
+    signal: AbortSignal,
+  ): Promise<MediaResult[]> {
+    const total = new TotalBudget(options.maxTotalDownloadBytes);
+    total.add(options.inlineBytes ?? 0);
+    const groups = this.#group(refs, options, total);
+    const results = new Array<MediaResult>(refs.length);
+    const reservations: Reservation[] = [];
+    const call = new AbortController();
+    const leave = (): void => {
+      call.abort(cancelled(signal));
+    };
+    signal.addEventListener('abort', leave, { once: true });
+
+    let failure: MediaError | undefined;
+    const queue = groups.values();
+    const work = async (): Promise<void> => {
+      for (const group of queue) {
+        if (call.signal.aborted) {
+          return;
+        }
+        try {
+          const memory = new Reservation(this.#memory, this.#maxItemBytes(options));
+          reservations.push(memory);
+          const result = await this.#run(group, { options, total, memory, signal: call.signal });
+          for (const index of group.indices) {
+            results[index] = result;
+          }
+        } catch (error) {
+          if (failure === undefined) {
+            failure = toMediaError(error, 'body', 'media');
+            failure.index = group.indices[0];
+            call.abort(failure);
+          }
+          return;
+        }
+      }
+    };
+    try {
+      const workers = Math.min(options.maxConcurrentDownloads, groups.length);
+      await Promise.all(Array.from({ length: workers }, work));
+    } finally {
+      signal.removeEventListener('abort', leave);
+      for (const memory of reservations) {
+        memory.release();
+      }
+    }
+    if (signal.aborted) {
+      throw cancelled(signal);
+    }
+    if (failure !== undefined) {
+      throw failure;
+    }
+    return results;
+  }
+
+  #createRoute(allowPrivateNetworks: boolean): Route {
+    const { extraCa, resolve = systemResolve } = this.#config;
+    const guard = createAddressGuard({ ...this.#config, allowPrivateNetworks });
+    const checked = checkedResolver(resolve, guard, this.#limits.dnsTimeoutMs);
+    const dispatcher = createGuardedDispatcher({
+      guard,
+      resolve: checked,
+      limits: this.#limits,
+      proxy: this.#proxy,
+      extraCa,
+    });
+    return { guard, resolve: checked, dispatcher };
+  }
+
+  #route(options: MediaFetchOptions): Route {
+    return options.allowPrivateNetworks ? this.#privateRoute : this.#publicRoute;
+  }
+
+  #policy(options: MediaFetchOptions): UrlPolicy {
+    return {
+      guard: this.#route(options).guard,
+      maxUrlLength: this.#limits.maxUrlLength,
+      allowedDomains: options.allowedDomains,
+      blockedDomains: this.#config.blockedDomains ?? [],
+      allowedPorts: this.#config.allowedPorts ?? [],
+    };
+  }
+
+  /** An item beyond the whole memory could never be admitted. */
+  #maxItemBytes(options: MediaFetchOptions): number {
+    return Math.min(options.maxDownloadBytes, this.#limits.globalMaxBufferedBytes);
+  }
+
+  /** The static pass: checks every reference and joins equal ones. */
+  #group(refs: readonly MediaRef[], options: MediaFetchOptions, total: TotalBudget): Group[] {
+    const policy = this.#policy(options);
+    const groups = new Map<string, Group>();
+    for (const [index, ref] of refs.entries()) {
+      const key = `${ref.modality} ${ref.url}`;
+      try {
+        let group = groups.get(key);
+        if (group === undefined) {
+          const source = isDataUri(ref.url)
+            ? this.#decode(ref, options)
+            : checkHttpUrl(ref.url, policy);
+          group = { ref, indices: [], source };
+          groups.set(key, group);
+        }
+        group.indices.push(index);
+        if (group.source instanceof MediaResult) {
+          total.add(group.source.byteLength);
+        }
+      } catch (error) {
+        const failure = toMediaError(error, 'headers', 'media');
+        failure.index = index;
+        throw failure;
+      }
+    }
+    return [...groups.values()];
+  }
+
+  #decode(ref: MediaRef, options: MediaFetchOptions): MediaResult {
+    const text = Buffer.from(ref.url);
+    const { contentType, payloadStart } = this.parseDataUri(text, options, ref.modality);
+    return new MediaResult(
+      Buffer.from(text.toString('latin1', payloadStart), 'base64'),
+      contentType,
+    );
+  }
+
+  /** One download with its deadline, from the wait for its turn to the verified bytes. */
+  async #run(group: Group, call: Call): Promise<MediaResult> {
+    const { source } = group;
+    if (source instanceof MediaResult) {
+      return source;
+    }
+    const { downloadTimeoutMs } = call.options;
+    const item = new AbortController();
+    const timer = setTimeout(() => {
+      item.abort(
+        new MediaError('media_timeout', `downloading ${group.ref.modality}: not done in time`, {
+          limit: downloadTimeoutMs,
+        }),
+      );
+    }, downloadTimeoutMs);
+    const leave = (): void => {
+      item.abort(call.signal.reason);
+    };
+    call.signal.addEventListener('abort', leave, { once: true });
+    try {
+      await this.#downloads.acquire(1, item.signal);
+      try {
+        return await this.#download(source, group, call, item);
+      } finally {
+        this.#downloads.release(1);
+      }
+    } finally {
+      clearTimeout(timer);
+      call.signal.removeEventListener('abort', leave);
+    }
+  }
+
+  async #download(
+    url: URL,
+    { ref, indices }: Group,
+    { options, total, memory }: Call,
+    item: AbortController,
+  ): Promise<MediaResult> {
+    const { modality } = ref;
+    const { signal } = item;
+    const { userAgent = 'llm-media-fetcher/1.0', allowHttpsDowngrade = false } = this.#config;
+    const route = this.#route(options);
+    const { response, from } = await download(url, {
+      modality,
+      policy: this.#policy(options),
+      limits: this.#limits,
+      dispatcher: route.dispatcher,
+      resolveFirst: this.#proxy === undefined ? undefined : route.resolve,
+      trustRemoteDns: this.#proxy?.trustRemoteDns === true,
+      userAgent,
+      allowHttpsDowngrade,
+      signal,
+    });
+    try {
+      const body = await readBody(response, {
+        doing: `downloading ${modality}`,
+        maxBytes: this.#maxItemBytes(options),
+        copies: indices.length,
+        total,
+        memory,
+        limits: this.#limits,
+        signal,
+        abort: (reason) => {
+          item.abort(reason);
+        },
+      });
+      const contentTypeHeader = singleHeader(response.headers, 'content-type');
+      return inspect(body, { modality, options, limits: this.#limits, contentTypeHeader });
+    } catch (error) {
+      throw toMediaError(error, 'body', from);
+    }
+  }
+}
+
+/** What the downloads of one call share. */
+interface Call {
+  readonly options: MediaFetchOptions;
+  readonly total: TotalBudget;
+  readonly memory: Reservation;
+  readonly signal: AbortSignal;
+}
+
+function cancelled(signal: AbortSignal): MediaError {
+  return new MediaError('media_cancelled', 'downloading media: the caller left', {
+    cause: signal.reason,
+  });
+}

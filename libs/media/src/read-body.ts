@@ -1,0 +1,169 @@
+import { pipeline, type Readable, type Transform } from 'node:stream';
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import { type Dispatcher } from 'undici';
+import { type Reservation, type TotalBudget } from './budget.ts';
+import { MediaError } from './media-error.ts';
+import { type MediaLimits } from './options.ts';
+import { RateWatch } from './rate-watch.ts';
+
+/** What bounds the reading of one body. */
+export interface BodyBounds {
+  /** Begins the message of a failure, for example `downloading image`. */
+  readonly doing: string;
+  readonly maxBytes: number;
+  /** References of the call that this body serves; each counts towards the total. */
+  readonly copies: number;
+  readonly total: TotalBudget;
+  readonly memory: Reservation;
+  readonly limits: MediaLimits;
+  readonly signal: AbortSignal;
+  /** Ends the download, with the reason that reading then rejects with. */
+  readonly abort: (reason: MediaError) => void;
+}
+
+/** A whole body. */
+export interface Body {
+  readonly bytes: Buffer;
+  /** Neither a length nor chunks nor a coding told where the end is, so a cut looks like one. */
+  readonly isCloseDelimited: boolean;
+}
+
+/** A coded body of incompressible bytes may be a little longer than what it decodes to. */
+const codingSlackBytes = 64 * 1024;
+
+const decoders: Readonly<Record<string, () => Transform>> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+};
+
+const ignore = (): void => undefined;
+
+/** Lets go of a body that nobody reads, and of its socket. */
+export function discard(body: Readable): void {
+  body.on('error', ignore);
+  body.destroy();
+}
+
+/** One header value as text; undefined when it is absent or repeated. */
+export function singleHeader(
+  headers: Dispatcher.ResponseData['headers'],
+  name: string,
+): string | undefined {
+  const value = headers[name];
+  return typeof value === 'string' ? value : undefined;
+}
+
+function decoderOf(headers: Dispatcher.ResponseData['headers']): Transform | undefined {
+  const coding = headers['content-encoding'];
+  if (coding === undefined || coding === '') {
+    return undefined;
+  }
+  const name = String(coding).trim().toLowerCase();
+  if (name === 'identity') {
+    return undefined;
+  }
+  const create = Object.hasOwn(decoders, name) ? decoders[name] : undefined;
+  if (create === undefined) {
+    throw new MediaError(
+      'media_protocol_error',
+      'downloading media: the origin used a content coding that was not asked for',
+    );
+  }
+  return create();
+}
+
+async function* counted(
+  body: AsyncIterable<Buffer>,
+  count: (bytes: number) => void,
+): AsyncGenerator<Buffer> {
+  for await (const chunk of body) {
+    count(chunk.length);
+    yield chunk;
+  }
+}
+
+/**
+ * Reads a response's body within its bounds, decoding one content coding, and counts what comes out. Refuses
+ * a length that is too large before the first byte. Rejects with MediaError or with what undici and zlib
+ * raise; the socket is released in any case.
+ */
+export async function readBody(
+  { headers, body }: Dispatcher.ResponseData,
+  bounds: BodyBounds,
+): Promise<Body> {
+  const { limits, maxBytes, memory, signal, total, copies } = bounds;
+  const tooLarge = (actual: number): MediaError =>
+    new MediaError('media_too_large', `${bounds.doing}: it exceeds ${maxBytes} bytes`, {
+      limit: maxBytes,
+      actual,
+    });
+
+  let decoder: Transform | undefined;
+  let length: number | undefined;
+  try {
+    decoder = decoderOf(headers);
+    const lengthText = singleHeader(headers, 'content-length');
+    // After decoding, the length of the coded body says nothing.
+    length = decoder === undefined && lengthText !== undefined ? Number(lengthText) : undefined;
+    if (length !== undefined) {
+      if (length > maxBytes) {
+        throw tooLarge(length);
+      }
+      total.check(length * copies);
+      await memory.grow(length, signal);
+    }
+  } catch (error) {
+    discard(body);
+    throw error;
+  }
+
+  const watch = new RateWatch(limits.minRateBytesPerSecond, limits.minRateWindowMs, () => {
+    bounds.abort(
+      new MediaError('media_timeout', `${bounds.doing}: the origin sends too slowly`, {
+        limit: limits.minRateBytesPerSecond,
+        retryable: false,
+      }),
+    );
+  });
+  let codedBytes = 0;
+  const received = counted(body, (bytes) => {
+    watch.count(bytes);
+    codedBytes += bytes;
+    if (codedBytes > maxBytes + codingSlackBytes) {
+      throw tooLarge(codedBytes);
+    }
+  });
+  const source: AsyncIterable<Buffer> =
+    decoder === undefined ? received : pipeline(received, decoder, ignore);
+
+  // One buffer of the promised length costs half of what chunks and their concatenation do.
+  const whole = length === undefined ? undefined : Buffer.allocUnsafeSlow(length);
+  const chunks: Buffer[] = [];
+  let byteLength = 0;
+  try {
+    for await (const chunk of source) {
+      const end = byteLength + chunk.length;
+      if (end > maxBytes) {
+        throw tooLarge(end);
+      }
+      total.add(chunk.length * copies);
+      if (!memory.covers(end)) {
+        await watch.whilePaused(memory.grow(end, signal));
+      }
+      if (whole === undefined) {
+        chunks.push(chunk);
+      } else {
+        chunk.copy(whole, byteLength);
+      }
+      byteLength = end;
+    }
+  } finally {
+    watch.stop();
+  }
+  const isCloseDelimited =
+    decoder === undefined && length === undefined && headers['transfer-encoding'] === undefined;
+  const bytes = whole?.subarray(0, byteLength) ?? Buffer.concat(chunks, byteLength);
+  return { bytes, isCloseDelimited };
+}

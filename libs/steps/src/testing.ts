@@ -1,0 +1,159 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Phase, UpstreamClient, type UpstreamOptions } from '@llm-d/gateway';
+import {
+  type MediaSource,
+  type Pipeline,
+  type Step,
+  type StepConfig,
+  type StepDefinition,
+  type StepDependencies,
+  StepRegistry,
+  silentLogger,
+} from '@llm-d/pipeline';
+import { type RecordedCall, scriptedServer, type ScriptedServer } from '@llm-d/testing';
+import { buildPipeline } from './build-pipeline.ts';
+
+/** Takes every inline item and has no other; for tests that are not about media. */
+export const inlineMedia: MediaSource = {
+  checkLimits() {},
+  checkDataUri() {},
+  fetchMany: () => Promise.reject(new Error('no media by URL in this test')),
+};
+
+/** A worker's or render service's answer, or a client's request, below `testdata/`. */
+export const testdata = (file: string): string =>
+  readFileSync(join(import.meta.dirname, 'testdata', file), 'utf8');
+
+/** An answer that is sent as the JSON text stands in `testdata/answers/`. */
+export const answerFile = (file: string) => ({
+  headers: {
+    'content-type': file.endsWith('.sse') ? 'text/event-stream' : 'application/json',
+  },
+  ...(file.endsWith('.sse')
+    ? { chunks: [testdata(`answers/${file}`)] }
+    : { text: testdata(`answers/${file}`) }),
+});
+
+/** A gateway and a render service that play scripts, and what steps need to call them; for tests of this package. */
+export class Rig {
+  readonly gateway: ScriptedServer;
+  readonly renderService: ScriptedServer;
+  readonly #clients: UpstreamClient[] = [];
+  readonly #pipelines: Pipeline[] = [];
+
+  private constructor(gateway: ScriptedServer, renderService: ScriptedServer) {
+    this.gateway = gateway;
+    this.renderService = renderService;
+  }
+
+  static async open(): Promise<Rig> {
+    return new Rig(await scriptedServer(), await scriptedServer());
+  }
+
+  /** Dependencies of a step with the defaults of the configuration. */
+  dependencies(
+    overrides: Partial<StepDependencies> & { gatewayOptions?: Partial<UpstreamOptions> } = {},
+  ): StepDependencies {
+    const { gatewayOptions, ...rest } = overrides;
+    return {
+      gateway: this.#open({ ...gatewayOptions, address: this.gateway.url }),
+      openUpstream: (options) => this.#open(options),
+      ...this.#common(),
+      ...rest,
+    };
+  }
+
+  /** One step of a pipeline by its definition; `params` are checked as those of a configuration. */
+  step(
+    definition: StepDefinition,
+    params: Record<string, unknown> = {},
+    overrides: Parameters<Rig['dependencies']>[0] = {},
+  ): Step {
+    const all =
+      definition.type === 'render' ? { address: this.renderService.url, ...params } : params;
+    const config = { type: definition.type, params: all };
+    return new StepRegistry([definition]).build(config, this.dependencies(overrides), (key) => {
+      throw new Error(`unknown parameter ${key}`);
+    }).run;
+  }
+
+  /** A whole pipeline as a configuration would build it. */
+  pipeline(
+    steps: readonly StepConfig[],
+    overrides: Partial<Parameters<typeof buildPipeline>[0]> = {},
+  ): Pipeline {
+    const pipeline = buildPipeline({
+      steps: steps.map(({ type, params }) =>
+        type === 'render'
+          ? { type, params: { address: this.renderService.url, ...params } }
+          : { type, params },
+      ),
+      gateway: { ...generousLimits, address: this.gateway.url },
+      onUnknownParam: (step, key) => {
+        throw new Error(`unknown parameter ${step}.${key}`);
+      },
+      ...this.#common(),
+      ...overrides,
+    });
+    this.#pipelines.push(pipeline);
+    return pipeline;
+  }
+
+  /** Calls that the gateway got for a phase, in order of arrival. */
+  legs(phase: Phase): RecordedCall[] {
+    return this.gateway.calls.filter(({ headers }) => headers['epp-profile']?.[0] === phase);
+  }
+
+  /** The bodies of these calls as values. */
+  bodies(phase: Phase): Record<string, unknown>[] {
+    return this.legs(phase).map((call) => call.json() as Record<string, unknown>);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#clients.map((client) => client.destroy()));
+    await Promise.all([this.gateway.close(), this.renderService.close()]);
+    await Promise.all(this.#pipelines.map((pipeline) => pipeline.close()));
+  }
+
+  #common(): Omit<StepDependencies, 'gateway' | 'openUpstream'> {
+    return {
+      media: inlineMedia,
+      wire: {
+        phaseHeader: 'EPP-Profile',
+        generateTransferParams: 'top-level',
+        hasChatTokens: false,
+        legRequestId: 'shared',
+      },
+      kvLeaseMs: 30_000,
+      kvMultiSequence: 'local',
+      trustsClientTransferParams: false,
+      upstreamErrors: 'hide',
+      forwardResponseHeaders: [],
+      log: silentLogger,
+    };
+  }
+
+  #open(options: Partial<UpstreamOptions> & { address: string }): UpstreamClient {
+    const client = new UpstreamClient({ ...generousLimits, ...options });
+    this.#clients.push(client);
+    return client;
+  }
+}
+
+const generousLimits: Omit<UpstreamOptions, 'address'> = {
+  connectTimeoutMs: 5_000,
+  headersTimeoutMs: 0,
+  bodyTimeoutMs: 0,
+  callTimeoutMs: 0,
+  idleTimeoutMs: 30_000,
+  maxAnswerBytes: 1_048_576,
+};
+
+/** The wire of the seed era. */
+export const seedWire: StepDependencies['wire'] = {
+  phaseHeader: 'EPP-Profile',
+  generateTransferParams: 'extra-args',
+  hasChatTokens: true,
+  legRequestId: 'shared',
+};

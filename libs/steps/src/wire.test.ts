@@ -1,0 +1,140 @@
+import { apiOfPath, apiPaths } from '@llm-d/gateway';
+import { type StepDependencies } from '@llm-d/pipeline';
+import { MemorySink, requestContext } from '@llm-d/pipeline/testing';
+import { type Answer, expectGolden, type RecordedCall } from '@llm-d/testing';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { answerFile, Rig, seedWire, testdata } from './testing.ts';
+
+const requests = [
+  ...['chat.text', 'chat.one-image', 'chat.two-images'],
+  ...['completions.text', 'completions.token-ids'],
+  ...['generate.text', 'generate.one-image', 'generate.two-images'],
+];
+const formats = [
+  { format: 'openai', usesOpenAi: true },
+  { format: 'tokens-in', usesOpenAi: false },
+];
+const kvNames = ['kv-nixl', 'kv-shared-storage'];
+const ecNames = ['ec-nixl', 'ec-shared-storage'];
+
+interface Combination {
+  request: string;
+  format: string;
+  usesOpenAi: boolean;
+  kv: string;
+  ec: string;
+}
+
+const combinations: Combination[] = requests.flatMap((request) =>
+  formats.flatMap((format) =>
+    kvNames.flatMap((kv) => ecNames.map((ec) => ({ request, ...format, kv, ec }))),
+  ),
+);
+
+let rig: Rig;
+
+beforeAll(async () => {
+  rig = await Rig.open();
+});
+
+afterAll(() => rig.close());
+
+/** Runs a request through all steps and holds each leg against its golden file. */
+async function checkLegs(
+  { request, format, usesOpenAi, kv, ec }: Combination,
+  folder: string,
+  wire?: StepDependencies['wire'],
+): Promise<void> {
+  const body = testdata(`requests/${request}.json`);
+  const [api = 'chat', variant = ''] = request.split('.') as ['chat', string];
+  let encoded = 0;
+  const firstCall = rig.gateway.calls.length;
+  const firstRender = rig.renderService.calls.length;
+  rig.renderService.play(() => answerFile(`render.${request}.json`));
+  rig.gateway.play(({ headers }): Answer => {
+    switch (headers['epp-profile']?.[0]) {
+      case 'encode':
+        return answerFile(`encode.${encoded++}.json`);
+      case 'prefill':
+        return answerFile(`prefill.${kv}.json`);
+      default:
+        if (headers['prefer']) return { status: 412 };
+        return answerFile(
+          `decode.${api}.${body.includes('"stream": true') && api === 'chat' ? 'sse' : 'json'}`,
+        );
+    }
+  });
+  const pair = { kv_connector: kv, ec_connector: ec, use_openai_format: usesOpenAi };
+  const pipeline = rig.pipeline(
+    [
+      { type: 'replace-media-urls' },
+      { type: 'render' },
+      { type: 'conditional-decode' },
+      // One after another, so that the legs arrive in order.
+      { type: 'encode', params: { ...pair, max_parallel: 1 } },
+      { type: 'prefill', params: pair },
+      { type: 'decode', params: { kv_connector: kv } },
+    ],
+    wire ? { wire } : {},
+  );
+  const sink = new MemorySink();
+  await pipeline.run(requestContext({ api, body, sink }));
+  expect(sink).toMatchObject({ status: 200, ended: 'whole' });
+
+  const legs = rig.gateway.calls.slice(firstCall);
+  const images = api === 'chat' ? ['one-image', 'two-images'].indexOf(variant) + 1 : 0;
+  expect(legs.map(nameOf)).toEqual([
+    'conditional-decode',
+    ...Array.from({ length: images }, () => 'encode'),
+    'prefill',
+    'decode',
+  ]);
+  const isFormatted = api === 'chat' ? `.${format}` : '';
+  const golden = (name: string, call: RecordedCall | undefined): void =>
+    expectGolden(import.meta.dirname, `legs/${folder}${name}.json`, call && exchangeText(call));
+  const rendered = rig.renderService.calls.slice(firstRender);
+  expect(rendered).toHaveLength(api === 'chat' || request === 'completions.text' ? 1 : 0);
+  if (rendered[0]) golden(`render.${request}`, rendered[0]);
+  golden(`conditional-decode.${request}`, legs[0]);
+  legs.slice(1, -2).forEach((call, i) => golden(`encode.${request}${isFormatted}.${i}`, call));
+  golden(`prefill.${request}${isFormatted}.${kv}${images > 0 ? `.${ec}` : ''}`, legs.at(-2));
+  golden(`decode.${request}.${kv}`, legs.at(-1));
+}
+
+const nameOf = ({ headers }: RecordedCall): string =>
+  headers['prefer'] ? 'conditional-decode' : (headers['epp-profile']?.[0] ?? '');
+
+/** A call as JSON text whose body keeps its bytes; ids that differ in each run are named by their kind. */
+function exchangeText({ method, path, headers, body }: RecordedCall): string {
+  const left = new Set(['host', 'connection', 'content-length']);
+  const kept = Object.entries(headers)
+    .filter(([name]) => !left.has(name))
+    .map(([name, values]) => {
+      const isDecision = name === 'x-llm-d-revision-decision-id';
+      if (isDecision) expect(values[0]).toMatch(/^[0-9a-f-]{36}$/);
+      return [name, isDecision ? '<uuid>' : values.join(', ')];
+    });
+  return `{"method":${JSON.stringify(method)},"path":${JSON.stringify(path)},"headers":${JSON.stringify(Object.fromEntries(kept))},"body":${body.toString('utf8')}}`;
+}
+
+describe('the newest wire', () => {
+  it.each(combinations)('$request as $format with $kv and $ec', async (combination) => {
+    await checkLegs(combination, '');
+  });
+});
+
+describe('the wire of the seed era', () => {
+  const some = combinations.filter(
+    ({ request, kv, ec }) => request.endsWith('one-image') && kv === 'kv-nixl' && ec === 'ec-nixl',
+  );
+  it.each(some)('$request as $format with $kv and $ec', async (combination) => {
+    await checkLegs(combination, 'seed/', seedWire);
+  });
+});
+
+describe('the requests of this test', () => {
+  it('cover every API', () => {
+    const apis = new Set(requests.map((request) => request.split('.')[0]));
+    expect([...apis]).toEqual(Object.values(apiPaths).map(apiOfPath));
+  });
+});
