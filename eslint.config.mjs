@@ -20,7 +20,7 @@ const boundaries = {
     mayUse('adapter', ['adapter', 'core'], framework),
     mayUse('nest', ['nest', 'adapter', 'core']),
     mayUse('app', ['nest', 'adapter', 'core']),
-    mayUse('tool', ['adapter', 'core'], framework),
+    mayUse('tool', ['tool', 'adapter', 'core'], framework),
     mayUse('testing', [], framework),
   ],
 };

@@ -1,0 +1,10 @@
+export { ChildFailedError } from './child-group.ts';
+export { demoPhoto } from './demo-photo.ts';
+export { readEvents } from './read-events.ts';
+export {
+  type CoordinatorSettings,
+  type Pod,
+  type Stack,
+  type StackOptions,
+  startStack,
+} from './stack.ts';

@@ -1,0 +1,78 @@
+import { ChildFailedError } from './child-group.ts';
+import { runDemo } from './demo.ts';
+import { type Options, readOptions, usage } from './options.ts';
+import { type Stack, startStack } from './stack.ts';
+import { waterfall } from './waterfall.ts';
+
+/** Somebody asked the stack to end. */
+class StoppedError extends Error {
+  override readonly name = 'StoppedError';
+}
+
+/** Rejects at the first SIGINT or SIGTERM; a terminal sends it to npm as well, so it may come twice. */
+function stopped(): Promise<never> {
+  return new Promise((_, reject) => {
+    for (const name of ['SIGINT', 'SIGTERM'] as const) {
+      process.on(name, () => reject(new StoppedError(`ended by ${name}`)));
+    }
+  });
+}
+
+async function main(options: Options): Promise<number> {
+  const say = options.isJson ? console.error : console.log;
+  const write = (text: string): boolean =>
+    (options.isJson ? process.stderr : process.stdout).write(text);
+  const stop = stopped();
+  stop.catch(() => {});
+  const start = performance.now();
+  const stack = await startStack({ directory: options.directory }, stop);
+  const end = Promise.race([stop, stack.children.failed]);
+  try {
+    say(
+      `The stack runs (${((performance.now() - start) / 1000).toFixed(1)} s to start). Asking it:`,
+    );
+    say(
+      `\n  ${options.prompt}   [photo: ${options.image ?? 'tools/local-stack/photo/harbour.jpg'}]\n`,
+    );
+    const { result, spans } = await Promise.race([runDemo(stack, options, write), end]);
+    say(`\n\nHow the coordinator spent ${result.ms} ms:\n\n${waterfall(spans)}\n`);
+    if (options.isJson) console.log(JSON.stringify(result));
+    if (options.isOnce) return result.ok ? 0 : 1;
+    say(addresses(stack, options));
+    return await end;
+  } finally {
+    await stack.stop();
+  }
+}
+
+function addresses(stack: Stack, { directory }: Options): string {
+  const post = `curl -sN ${stack.publicUrl}/v1/chat/completions -H 'content-type: application/json' -d`;
+  const pods = stack.pods.map(({ name, url }) => `  ${name.padEnd(14)} ${url}`).join('\n');
+  return `The stack stays up until Ctrl-C.
+
+  gateway        ${stack.publicUrl}   (clients; legs go to ${stack.internalUrl})
+  coordinator    ${stack.coordinatorUrl}
+  render-shim    ${stack.renderUrl}
+${pods}
+  logs           ${directory}/logs
+
+Try it:
+
+${post} '{"model":"sim/model","stream":true,"messages":[{"role":"user","content":"Hello there"}]}'
+
+curl -s ${stack.publicUrl}/v1/completions -H 'content-type: application/json' -d '{"model":"sim/model","prompt":"Once upon a time","max_tokens":16}'
+
+curl -s ${stack.renderUrl}/v1/chat/completions/render -H 'content-type: application/json' -d '{"model":"sim/model","messages":[{"role":"user","content":"Which tokens are these?"}]}'
+`;
+}
+
+try {
+  const options = readOptions(process.argv.slice(2));
+  if (options === 'help') console.log(usage);
+  else process.exitCode = await main(options);
+} catch (error) {
+  if (error instanceof StoppedError) process.exit(0);
+  const isExpected = error instanceof ChildFailedError || error instanceof TypeError;
+  console.error(isExpected ? error.message : error);
+  process.exitCode = 1;
+}
