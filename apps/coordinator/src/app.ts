@@ -1,0 +1,71 @@
+import { type CoordinatorConfig } from '@llm-d/config';
+import { MediaFetcher, type MediaFetcherConfig } from '@llm-d/media';
+import { headerPolicy } from '@llm-d/pipeline';
+import { createService, type DependencyCheck, type Service } from '@llm-d/service';
+import { type Logger } from '@llm-d/telemetry';
+import { AppModule } from './app.module.ts';
+import { canConnect } from './can-connect.ts';
+import { configurePipeline } from './coordinator-pipeline.ts';
+import { mediaSource } from './media-source.ts';
+import { RecentRequests } from './recent-requests.ts';
+
+/** What a coordinator is made of. */
+export interface AppOptions {
+  readonly config: CoordinatorConfig;
+  readonly logger: Logger;
+  /** How media is downloaded; the proxies of the environment, for one. */
+  readonly media?: MediaFetcherConfig;
+}
+
+/** A coordinator that does not listen yet. */
+export interface Coordinator {
+  readonly service: Service;
+  /** What the author of the configuration should hear. */
+  readonly warnings: readonly string[];
+  /** Present when `server.debug_addr` is set. */
+  readonly recent: RecentRequests | undefined;
+  /** Closes the connections to gateway, render and media; after the service has stopped. */
+  close(): Promise<void>;
+}
+
+/** Builds a coordinator from its configuration. Throws a ConfigError when its steps cannot work. */
+export async function createApp(options: AppOptions): Promise<Coordinator> {
+  const { config, logger } = options;
+  const { server, pipeline: pipelineConfig } = config;
+  const fetcher = new MediaFetcher(options.media);
+  const { pipeline, warnings } = configurePipeline(config, mediaSource(fetcher), logger);
+  const recent = server.debugAddress === '' ? undefined : new RecentRequests();
+  const service = await createService({
+    module: AppModule.register({
+      pipeline,
+      headerPolicy: headerPolicy({
+        strip: server.stripRequestHeaders,
+        keep: server.keepRequestHeaders,
+        reserved: [...pipelineConfig.forwardResponseHeaders, pipelineConfig.wire.phaseHeader],
+      }),
+      writeTimeoutMs: server.writeTimeoutMs,
+      logger,
+      recent,
+    }),
+    logger,
+    bodyLimitBytes: server.maxRequestBodyBytes,
+    readTimeoutMs: server.readTimeoutMs,
+    dependencies: dependencies(config),
+  });
+  return {
+    service,
+    warnings,
+    recent,
+    close: async () => {
+      await Promise.all([pipeline.close(), fetcher.close()]);
+    },
+  };
+}
+
+/** What `/readyz?verbose` tells about: whether somebody listens at the other ends. */
+function dependencies({ gateway, pipeline }: CoordinatorConfig): Record<string, DependencyCheck> {
+  const checks: Record<string, DependencyCheck> = { gateway: () => canConnect(gateway.address) };
+  const address = pipeline.steps.find(({ type }) => type === 'render')?.params['address'];
+  if (typeof address === 'string') checks['render'] = () => canConnect(address);
+  return checks;
+}

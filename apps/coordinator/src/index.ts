@@ -1,0 +1,1 @@
+export { type AppOptions, type Coordinator, createApp } from './app.ts';

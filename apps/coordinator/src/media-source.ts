@@ -1,0 +1,33 @@
+import {
+  defaultMediaFetchOptions,
+  type MediaFetcher,
+  type MediaFetchOptions,
+  parseAllowedDomains,
+} from '@llm-d/media';
+import { type MediaLimits, type MediaSource } from '@llm-d/pipeline';
+
+/** Hands the media fetcher to the steps, with the limits of a step in the fetcher's terms. */
+export function mediaSource(fetcher: MediaFetcher): MediaSource {
+  // A step has one set of limits for all its requests.
+  const known = new WeakMap<MediaLimits, MediaFetchOptions>();
+  const optionsFor = (limits: MediaLimits): MediaFetchOptions => {
+    let options = known.get(limits);
+    if (!options) {
+      options = {
+        ...defaultMediaFetchOptions,
+        ...limits,
+        allowedDomains: parseAllowedDomains(limits.allowedDomains),
+      };
+      known.set(limits, options);
+    }
+    return options;
+  };
+  return {
+    checkLimits: optionsFor,
+    fetchMany: (references, limits, signal) =>
+      fetcher.fetchMany(references, optionsFor(limits), signal),
+    checkDataUri: (uri, modality, limits) => {
+      fetcher.parseDataUri(uri, optionsFor(limits), modality);
+    },
+  };
+}

@@ -1,0 +1,28 @@
+import { type Logger } from '@llm-d/pipeline';
+
+/** Writes the request id on every line; a child logger would serialize it even for silent requests. */
+export class RequestLog implements Logger {
+  readonly #logger: Logger;
+  readonly #requestId: string;
+
+  constructor(logger: Logger, requestId: string) {
+    this.#logger = logger;
+    this.#requestId = requestId;
+  }
+
+  error(fields: object, message: string): void {
+    this.#logger.error({ request_id: this.#requestId, ...fields }, message);
+  }
+
+  warn(fields: object, message: string): void {
+    this.#logger.warn({ request_id: this.#requestId, ...fields }, message);
+  }
+
+  info(fields: object, message: string): void {
+    this.#logger.info({ request_id: this.#requestId, ...fields }, message);
+  }
+
+  debug(fields: object, message: string): void {
+    this.#logger.debug({ request_id: this.#requestId, ...fields }, message);
+  }
+}

@@ -1,0 +1,150 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { runCoordinator } from './run-coordinator.ts';
+
+let directory: string;
+
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), 'coordinator-'));
+});
+
+afterAll(() => {
+  rmSync(directory, { recursive: true });
+});
+
+const steps = [{ type: 'decode' }];
+const gateway = { address: 'http://127.0.0.1:9' };
+const server = { listen_addr: '127.0.0.1:0' };
+
+/** Runs a coordinator in this process; `onLine` sees every log line as it comes. */
+async function run(
+  config: object,
+  argv: readonly string[] = [],
+  onLine: (line: Record<string, unknown>) => void = () => {},
+) {
+  const file = join(directory, 'coordinator.yaml');
+  writeFileSync(file, JSON.stringify(config));
+  let errors = '';
+  const lines: Record<string, unknown>[] = [];
+  const exitCode = await runCoordinator({
+    argv: ['--config', file, ...argv],
+    environment: {},
+    errors: {
+      write: (text) => {
+        errors += text;
+      },
+    },
+    logDestination: {
+      write: (text) => {
+        const line = JSON.parse(text) as Record<string, unknown>;
+        lines.push(line);
+        onLine(line);
+      },
+    },
+  });
+  return { exitCode, errors, lines };
+}
+
+/** Sends the signal when the coordinator listens. */
+const stopWhenListening = (line: Record<string, unknown>): void => {
+  if (line['msg'] === 'listening') setImmediate(() => process.emit('SIGTERM', 'SIGTERM'));
+};
+
+describe('a coordinator process', () => {
+  it('says what it starts with and where it listens, and ends with 0 on SIGTERM', async () => {
+    const { exitCode, lines } = await run(
+      { server: { ...server, debug_addr: '127.0.0.1:0' }, gateway, pipeline: { steps } },
+      [],
+      stopWhenListening,
+    );
+    expect(exitCode).toBe(0);
+    expect(lines.map((line) => line['msg'])).toEqual([
+      'starting',
+      'debug listener',
+      'listening',
+      'SIGTERM, draining for up to 25000 ms',
+      'stopped',
+    ]);
+    expect(lines[0]).toMatchObject({ steps: ['decode'], kv_connector: 'kv-shared-storage' });
+    expect(lines[2]?.['address']).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+  });
+
+  it('warns of unknown keys and step params, with the nearest known name', async () => {
+    const config = {
+      server: { ...server, read_timout: '5s' },
+      gateway,
+      pipeline: { steps: [{ type: 'decode', params: { kv_conector: 'x' } }] },
+    };
+    const { lines } = await run(config, ['--zap-devel'], stopWhenListening);
+    expect(lines.filter(({ level }) => level === 'warn').map(({ msg }) => msg)).toEqual([
+      'server.read_timout: unknown key, did you mean read_timeout?',
+      'pipeline.steps: decode: kv_conector: unknown key, did you mean kv_connector?',
+      '--zap-devel: has no effect',
+    ]);
+  });
+
+  it.each([
+    {
+      name: 'an unknown key when strict',
+      config: { server: { ...server, colour: 'red' }, gateway, pipeline: { steps } },
+      argv: ['--strict-config'],
+      errors: 'coordinator: server.colour: unknown key\n',
+    },
+    {
+      name: 'an unknown step param when strict',
+      config: { server, gateway, pipeline: { steps: [{ type: 'decode', params: { x: 1 } }] } },
+      argv: ['--strict-config'],
+      errors: 'coordinator: pipeline.steps: decode: x: unknown key\n',
+    },
+    {
+      name: 'an unknown flag',
+      config: {},
+      argv: ['--colour'],
+      errors: 'coordinator: --colour: unknown flag\n',
+    },
+    {
+      name: 'an unknown step',
+      config: { server, gateway, pipeline: { steps: [{ type: 'dekode' }] } },
+      errors: /^coordinator: unknown step type "dekode", known are: .*decode/,
+    },
+    {
+      name: 'no steps',
+      config: { server, gateway },
+      errors: /^coordinator: pipeline\.steps: expected /,
+    },
+    {
+      name: 'an unknown connector',
+      config: { server, gateway, pipeline: { kv_connector: 'kv-x', steps } },
+      errors: /^coordinator: .*kv_connector: expected one of .*got "kv-x"/,
+    },
+    {
+      name: 'a listen address without a port',
+      config: { server: { listen_addr: 'localhost' }, gateway, pipeline: { steps } },
+      errors:
+        'coordinator: server.listen_addr: expected an address such as :8080 or 127.0.0.1:8080, got "localhost"\n',
+    },
+    {
+      name: 'a debug address that others can reach',
+      config: { server: { ...server, debug_addr: ':6060' }, gateway, pipeline: { steps } },
+      errors: 'coordinator: server.debug_addr: expected a loopback address, got ":6060"\n',
+    },
+    {
+      name: 'a forwarded header that no leg may carry',
+      config: {
+        server,
+        gateway,
+        pipeline: { forward_response_headers: ['Content-Type', 'x-ok'], steps },
+      },
+      errors:
+        'coordinator: pipeline.forward_response_headers: expected headers that legs may carry, got "content-type"\n',
+    },
+  ])('does not start with $name', async ({ config, argv = [], errors }) => {
+    const result = await run(config, argv);
+    expect(result.exitCode).toBe(1);
+    if (typeof errors === 'string') expect(result.errors).toBe(errors);
+    else expect(result.errors).toMatch(errors);
+    expect(result.lines).toEqual([]);
+  });
+});

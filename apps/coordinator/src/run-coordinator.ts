@@ -1,0 +1,116 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ConfigError, describeProblem, loadConfig, parseFlags } from '@llm-d/config';
+import { type MediaFetcherConfig } from '@llm-d/media';
+import { type ListenAddress, parseListenAddress, runService } from '@llm-d/service';
+import { createLogger, type Logger, type LoggerOptions } from '@llm-d/telemetry';
+import { createApp } from './app.ts';
+import { isLoopback, startDebugServer } from './debug-server.ts';
+
+/** Connections to upstreams close in no time unless requests are left behind by a second signal. */
+const closeLimitMs = 1_000;
+
+/** The outside of a coordinator process. */
+export interface ProcessOptions {
+  readonly argv: readonly string[];
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Hears why the process does not start, one line per problem. */
+  readonly errors: { write(text: string): unknown };
+  /** Where log lines go; standard output when absent. */
+  readonly logDestination?: LoggerOptions['destination'];
+}
+
+/**
+ * Starts a coordinator and runs it until it is told to stop. Resolves to the exit code: 1 when it
+ * cannot start, could not drain or was stopped twice.
+ */
+export async function runCoordinator(options: ProcessOptions): Promise<number> {
+  try {
+    return await run(options);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    for (const problem of error.problems) options.errors.write(`coordinator: ${problem}\n`);
+    return 1;
+  }
+}
+
+async function run({ argv, environment, logDestination }: ProcessOptions): Promise<number> {
+  const flags = parseFlags(argv);
+  const { config, warnings } = loadConfig({
+    file: flags.file,
+    environment,
+    flags: flags.overrides,
+    strict: flags.strictConfig,
+  });
+  const { server, pipeline } = config;
+  const address = readAddress('server.listen_addr', server.listenAddress);
+  const debugAddress = readDebugAddress(server.debugAddress);
+
+  const logger = createLogger({
+    service: 'coordinator',
+    level: config.logLevel,
+    ...(logDestination ? { destination: logDestination } : {}),
+  });
+  const media = mediaProxy(environment);
+  const coordinator = await createApp({ config, logger, media });
+  if (flags.strictConfig && coordinator.warnings.length > 0) {
+    throw new ConfigError(coordinator.warnings);
+  }
+  for (const warning of [...warnings, ...coordinator.warnings]) logger.warn(warning);
+  if (config.tracing) logger.warn('tracing: has no effect in this version');
+  for (const flag of flags.ignored) logger.warn(`${flag}: has no effect`);
+  logger.info(
+    {
+      node: process.version,
+      log_level: config.logLevel,
+      steps: pipeline.steps.map((step) => step.type),
+      kv_connector: pipeline.kvConnector,
+      ec_connector: pipeline.ecConnector,
+      // Whether there is one; its address may hold credentials.
+      has_media_proxy: media.proxy !== undefined,
+      no_proxy: media.proxy?.noProxy,
+      shutdown_timeout_ms: server.shutdownTimeoutMs,
+    },
+    'starting',
+  );
+
+  const debugServer =
+    debugAddress && coordinator.recent
+      ? await startDebugServer(coordinator.recent, debugAddress).catch(reportDebugFailure(logger))
+      : undefined;
+  if (debugAddress && !debugServer) return 1;
+  if (debugServer) logger.info(debugServer.address(), 'debug listener');
+  const exitCode = await runService(coordinator.service, {
+    ...address,
+    logger,
+    shutdownTimeoutMs: server.shutdownTimeoutMs,
+    drainDelayMs: server.drainDelayMs,
+  });
+  debugServer?.close();
+  await Promise.race([coordinator.close(), sleep(closeLimitMs, undefined, { ref: false })]);
+  return exitCode;
+}
+
+function reportDebugFailure(logger: Logger) {
+  return (error: Error): undefined => {
+    logger.fatal(`cannot listen on server.debug_addr: ${error.message}`);
+  };
+}
+
+function readDebugAddress(text: string): ListenAddress | undefined {
+  if (text === '') return undefined;
+  const address = readAddress('server.debug_addr', text);
+  if (isLoopback(address)) return address;
+  throw new ConfigError([describeProblem('server.debug_addr', 'a loopback address', text)]);
+}
+
+function readAddress(key: string, text: string): ListenAddress {
+  const address = parseListenAddress(text);
+  if (address) return address;
+  throw new ConfigError([describeProblem(key, 'an address such as :8080 or 127.0.0.1:8080', text)]);
+}
+
+/** The usual variables hold for media downloads only: gateway and render are inside. */
+function mediaProxy(environment: ProcessOptions['environment']): MediaFetcherConfig {
+  const { HTTP_PROXY: httpProxy, HTTPS_PROXY: httpsProxy, NO_PROXY: noProxy } = environment;
+  return httpProxy || httpsProxy ? { proxy: { httpProxy, httpsProxy, noProxy } } : {};
+}

@@ -1,0 +1,66 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { parse } from 'yaml';
+import { configKeys } from './keys.ts';
+import { loadConfig } from './load-config.ts';
+import { type FileMapping, readFileContent } from './read-file.ts';
+import { coordinatorConfig } from './schema.ts';
+
+const root = join(import.meta.dirname, '../../..');
+const exampleFile = join(root, 'deploy/compose/coordinator.yaml');
+
+/** The rows of the key tables: key, default and environment name, without their backticks. */
+const rows = [
+  ...readFileSync(join(root, 'docs/configuration.md'), 'utf8').matchAll(
+    /^\| `([a-z_.]+)` +\| (\S.*?) +\| (\S.*?) +\| \S/gm,
+  ),
+].map(([, path = '', standard = '', environment = '']) => ({ path, standard, environment }));
+
+describe('docs/configuration.md', () => {
+  it('lists every key once, in the order of the schema by section', () => {
+    expect(rows.map((row) => row.path).toSorted()).toEqual(
+      configKeys.map((key) => key.path).toSorted(),
+    );
+  });
+
+  it.each(configKeys)('has the default and the environment name of $path', (key) => {
+    const row = rows.find(({ path }) => path === key.path);
+    expect(row?.environment).toBe(key.environmentName ? `\`${key.environmentName}\`` : 'none');
+    const standard = /^`(.*)`$/.exec(row?.standard ?? '')?.[1];
+    if (key.default === undefined) expect(row?.standard).toMatch(/^(?:required|by era)$/);
+    else expect(parse(standard ?? '')).toEqual(key.default);
+  });
+});
+
+describe('deploy/compose/coordinator.yaml', () => {
+  const text = readFileSync(exampleFile, 'utf8');
+  const withOptionalKeys = text.replaceAll(/^( *)#([a-z-])/gm, '$1$2');
+
+  it('loads without warnings', () => {
+    const { config, warnings } = loadConfig({ file: exampleFile, strict: true });
+    expect(warnings).toEqual([]);
+    expect(config.pipeline.steps.map((step) => step.type)).toEqual([
+      'replace-media-urls',
+      'render',
+      'encode',
+      'prefill',
+      'decode',
+    ]);
+  });
+
+  it('shows every key, the optional ones with their defaults', () => {
+    const { values, unknownKeys } = readFileContent(withOptionalKeys);
+    expect(unknownKeys).toEqual([]);
+    for (const { path } of configKeys) {
+      const value = path
+        .split('.')
+        .reduce<unknown>((section, name) => (section as FileMapping)[name], values);
+      expect({ path, isShown: value !== undefined }).toEqual({ path, isShown: true });
+    }
+    const shown = coordinatorConfig.parse(values);
+    const { config } = loadConfig({ file: exampleFile });
+    const steps = expect.any(Array);
+    expect(shown).toEqual({ ...config, pipeline: { ...config.pipeline, steps } });
+  });
+});

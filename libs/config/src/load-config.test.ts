@@ -1,0 +1,365 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { type ConfigError } from './config-error.ts';
+import { configKeys } from './keys.ts';
+import { type ConfigSources, loadConfig } from './load-config.ts';
+
+let directory: string;
+
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), 'config-'));
+});
+
+afterAll(() => {
+  rmSync(directory, { recursive: true });
+});
+
+/** Loads this YAML text on top of the one key that has no default. */
+function load(yaml: string, sources: Partial<ConfigSources> = {}) {
+  const file = join(directory, 'coordinator.yaml');
+  writeFileSync(file, yaml);
+  const environment = { COORDINATOR_GATEWAY_ADDRESS: 'http://gateway', ...sources.environment };
+  return loadConfig({ ...sources, file, environment });
+}
+
+/** The problems that keep this YAML text from starting. */
+function problemsOf(yaml: string, sources: Partial<ConfigSources> = {}): readonly string[] {
+  try {
+    load(yaml, sources);
+  } catch (error) {
+    return (error as ConfigError).problems;
+  }
+  return [];
+}
+
+describe('defaults', () => {
+  it.each(['', '# nothing\n', 'server:\npipeline:\n'])('stand for everything in %p', (yaml) => {
+    expect(load(yaml)).toEqual({
+      warnings: [],
+      config: {
+        logLevel: 2,
+        tracing: false,
+        server: {
+          listenAddress: ':8080',
+          metricsPort: 9090,
+          readTimeoutMs: 30_000,
+          writeTimeoutMs: 120_000,
+          shutdownTimeoutMs: 25_000,
+          drainDelayMs: 0,
+          maxRequestBodyBytes: 64 * 1024 * 1024,
+          upstreamErrors: 'hide',
+          stripRequestHeaders: [],
+          keepRequestHeaders: [],
+          debugAddress: '',
+        },
+        gateway: {
+          address: 'http://gateway',
+          maxIdleConnectionsPerHost: 100,
+          idleConnectionTimeoutMs: 90_000,
+          timeoutMs: 60_000,
+        },
+        pipeline: {
+          kvConnector: 'kv-shared-storage',
+          ecConnector: 'ec-shared-storage',
+          usesOpenAiFormat: true,
+          forwardResponseHeaders: ['x-llm-d-disagg-revision'],
+          kvLeaseMs: 30_000,
+          kvMultiSequence: 'local',
+          trustsClientTransferParams: false,
+          hasPassthrough: true,
+          wire: {
+            phaseHeader: 'EPP-Profile',
+            generateTransferParams: 'top-level',
+            hasChatTokens: false,
+            legRequestId: 'shared',
+          },
+          steps: [],
+        },
+      },
+    });
+  });
+
+  it('of the wire follow the era, single switches win', () => {
+    expect(load('pipeline: {wire: {era: seed}}').config.pipeline.wire).toMatchObject({
+      generateTransferParams: 'extra-args',
+      hasChatTokens: true,
+    });
+    expect(
+      load('pipeline: {wire: {era: seed, chat_tokens: false}}').config.pipeline.wire,
+    ).toMatchObject({ generateTransferParams: 'extra-args', hasChatTokens: false });
+  });
+
+  it('replace a body cap of 0', () => {
+    const { config } = load('server: {max_request_body_size: 0}');
+    expect(config.server.maxRequestBodyBytes).toBe(64 * 1024 * 1024);
+  });
+});
+
+describe('precedence', () => {
+  const yaml = 'log_level: 3';
+  const environment = { COORDINATOR_LOG_LEVEL: '4' };
+
+  it('is flag, environment, file, default', () => {
+    expect(load('').config.logLevel).toBe(2);
+    expect(load(yaml).config.logLevel).toBe(3);
+    expect(load(yaml, { environment }).config.logLevel).toBe(4);
+    expect(load(yaml, { environment, flags: { log_level: '5' } }).config.logLevel).toBe(5);
+  });
+
+  it('ignores empty environment values', () => {
+    expect(load(yaml, { environment: { COORDINATOR_LOG_LEVEL: '' } }).config.logLevel).toBe(3);
+  });
+
+  it('reaches every key, sections absent from the file included', () => {
+    const { config } = load('', {
+      environment: {
+        COORDINATOR_SERVER_READ_TIMEOUT: '1m',
+        COORDINATOR_SERVER_STRIP_REQUEST_HEADERS: 'X-A, x-b',
+        COORDINATOR_PIPELINE_USE_OPENAI_FORMAT: 'false',
+        COORDINATOR_PIPELINE_WIRE_CHAT_TOKENS: '1',
+        COORDINATOR_PIPELINE_KV_CONNECTOR: 'kv-nixl',
+      },
+    });
+    expect(config.server.readTimeoutMs).toBe(60_000);
+    expect(config.server.stripRequestHeaders).toEqual(['x-a', 'x-b']);
+    expect(config.pipeline).toMatchObject({ usesOpenAiFormat: false, kvConnector: 'kv-nixl' });
+    expect(config.pipeline.wire.hasChatTokens).toBe(true);
+  });
+
+  it('gives every key but the steps an environment name', () => {
+    const without = configKeys.filter((key) => key.environmentName === undefined);
+    expect(without.map((key) => key.path)).toEqual(['pipeline.steps']);
+  });
+});
+
+describe('steps', () => {
+  it('keep the YAML types of their params; absent or empty params are none', () => {
+    const { config } = load(`
+pipeline:
+  steps:
+    - type: a
+      params: {timeout: 10s, count: 10, whole: 5.0, on: true, list: [x, y], nothing: null}
+    - type: b
+    - type: c
+      params:
+`);
+    expect(config.pipeline.steps).toEqual([
+      {
+        type: 'a',
+        params: { timeout: '10s', count: 10, whole: 5, on: true, list: ['x', 'y'], nothing: null },
+      },
+      { type: 'b', params: {} },
+      { type: 'c', params: {} },
+    ]);
+  });
+});
+
+describe('the file', () => {
+  it('may write key names in any case, use anchors and merge keys', () => {
+    const { config, warnings } = load(`
+LOG_LEVEL: 1
+Server: &base {Listen_Addr: ":1"}
+Gateway: {Address: &g "http://g:80"}
+Pipeline: {Steps: [{Type: render, Params: {Address: *g}}, {type: decode, params: {<<: {a: 1}}}]}
+`);
+    expect(warnings).toEqual([]);
+    expect(config.logLevel).toBe(1);
+    expect(config.server.listenAddress).toBe(':1');
+    expect(config.pipeline.steps).toEqual([
+      { type: 'render', params: { address: 'http://g:80' } },
+      { type: 'decode', params: { a: 1 } },
+    ]);
+  });
+
+  it.each([
+    {
+      name: 'broken',
+      yaml: 'server: [unclosed\n  x: {',
+      problem: /^configuration file: not valid YAML: /,
+    },
+    {
+      name: 'tabs',
+      yaml: 'server:\n\tlisten_addr: x\n',
+      problem: /^configuration file: not valid YAML: /,
+    },
+    {
+      name: 'a key twice',
+      yaml: 'log_level: 1\nlog_level: 2\n',
+      problem: /not valid YAML: Map keys must be unique/,
+    },
+    {
+      name: 'a list',
+      yaml: '- a\n- b\n',
+      problem: 'configuration file: expected a mapping of keys, got ["a","b"]',
+    },
+    {
+      name: 'a text',
+      yaml: 'hello',
+      problem: 'configuration file: expected a mapping of keys, got "hello"',
+    },
+  ])('is refused when it is $name', ({ yaml, problem }) => {
+    expect(problemsOf(yaml)).toEqual([
+      typeof problem === 'string' ? problem : expect.stringMatching(problem),
+    ]);
+  });
+
+  it('is refused when it is missing', () => {
+    expect(() => loadConfig({ file: join(directory, 'none.yaml') })).toThrow(
+      /^configuration file: cannot be read: ENOENT/,
+    );
+  });
+});
+
+describe('startup messages name key, expectation and value', () => {
+  it.each([
+    ['gateway: {timeout: "30"}', 'gateway.timeout: expected a duration such as 30s, got "30"'],
+    ['gateway: {timeout: 30}', 'gateway.timeout: expected a duration such as 30s, got 30'],
+    ['gateway: {timeout: -5s}', 'gateway.timeout: expected a duration such as 30s, got "-5s"'],
+    [
+      'server: {read_timeout: soon}',
+      'server.read_timeout: expected a duration such as 30s, got "soon"',
+    ],
+    ['log_level: loud', 'log_level: expected a level from 1 to 5, got "loud"'],
+    ['log_level: 6', 'log_level: expected a level from 1 to 5, got 6'],
+    ['log_level: 2.5', 'log_level: expected a level from 1 to 5, got 2.5'],
+    ['tracing: 1', 'tracing: expected true or false, got 1'],
+    ['server: x', 'server: expected a mapping, got "x"'],
+    [
+      'server: {max_request_body_size: -1}',
+      'server.max_request_body_size: expected a size in MB, got -1',
+    ],
+    [
+      'server: {max_request_body_size: 8796093022208}',
+      'server.max_request_body_size: expected a size in MB, got 8796093022208',
+    ],
+    ['server: {metrics_port: 65536}', 'server.metrics_port: expected a port, got 65536'],
+    [
+      'server: {upstream_errors: show}',
+      'server.upstream_errors: expected one of hide, relay, got "show"',
+    ],
+    [
+      'server: {keep_request_headers: [a, A]}',
+      'server.keep_request_headers: expected a list of different header names, got ["a","A"]',
+    ],
+    [
+      'server: {strip_request_headers: ["a b"]}',
+      'server.strip_request_headers: expected a list of different header names, got ["a b"]',
+    ],
+    [
+      'pipeline: {forward_response_headers: [" "]}',
+      'pipeline.forward_response_headers: expected a list of different header names, got [" "]',
+    ],
+    [
+      'gateway: {address: /nowhere}',
+      'gateway.address: expected an http address with a host, such as http://gateway, got "/nowhere"',
+    ],
+    [
+      'gateway: {address: "ftp://x"}',
+      'gateway.address: expected an http address with a host, such as http://gateway, got "ftp://x"',
+    ],
+    ['pipeline: {steps: render}', 'pipeline.steps: expected a list of steps, got "render"'],
+    [
+      'pipeline: {steps: [render]}',
+      'pipeline.steps[0]: expected a step with a type and params, got "render"',
+    ],
+    [
+      'pipeline: {steps: [{type: ""}]}',
+      'pipeline.steps[0].type: expected the name of a step, got ""',
+    ],
+    ['pipeline: {steps: [{}]}', 'pipeline.steps[0].type: expected the name of a step, got nothing'],
+    [
+      'pipeline: {steps: [{type: a, params: 5}]}',
+      'pipeline.steps[0].params: expected a mapping of parameters, got 5',
+    ],
+    [
+      'pipeline: {use_openai_format: [true]}',
+      'pipeline.use_openai_format: expected true or false, got [true]',
+    ],
+    ['pipeline: {wire: {era: old}}', 'pipeline.wire.era: expected one of newest, seed, got "old"'],
+    [
+      'pipeline: {wire: {phase_header: "a b"}}',
+      'pipeline.wire.phase_header: expected a header name, got "a b"',
+    ],
+    [
+      'server: {secure_serving: true}',
+      'server.secure_serving: expected false, as TLS is not supported in this version, got true',
+    ],
+    [
+      'server: {cert_path: /certs}',
+      'server.cert_path: expected nothing, as TLS is not supported in this version, got "/certs"',
+    ],
+  ])('%s', (yaml, problem) => {
+    const file = join(directory, 'problem.yaml');
+    writeFileSync(file, yaml);
+    const environment = yaml.includes('address') ? {} : { COORDINATOR_GATEWAY_ADDRESS: 'http://g' };
+    expect(() => loadConfig({ file, environment })).toThrow(
+      expect.objectContaining({ problems: [problem] }),
+    );
+  });
+
+  it('for a missing gateway address', () => {
+    const file = join(directory, 'problem.yaml');
+    for (const yaml of ['', 'gateway: {address: null}', 'gateway:']) {
+      writeFileSync(file, yaml);
+      expect(() => loadConfig({ file })).toThrow(
+        /^gateway\.address: expected an http .*got nothing$/,
+      );
+    }
+  });
+
+  it('for bad environment values', () => {
+    const environment = {
+      COORDINATOR_LOG_LEVEL: 'x',
+      COORDINATOR_SERVER_READ_TIMEOUT: '5 minutes',
+    };
+    expect(problemsOf('', { environment })).toEqual([
+      'log_level: expected a level from 1 to 5, got "x"',
+      'server.read_timeout: expected a duration such as 30s, got "5 minutes"',
+    ]);
+  });
+
+  it('without repeating a long value', () => {
+    const [problem] = problemsOf(`log_level: ${'x'.repeat(1_000)}`);
+    expect(problem?.length).toBeLessThan(150);
+  });
+});
+
+describe('unknown keys', () => {
+  const yaml = `
+future: {a: 1}
+server: {colour: red, read_timout: 5s}
+pipeline:
+  wire: {phase-header: x}
+  steps: [{type: render, parms: {}}]
+`;
+  const warnings = [
+    'future: unknown key',
+    'server.colour: unknown key',
+    'server.read_timout: unknown key, did you mean read_timeout?',
+    'pipeline.wire.phase-header: unknown key, did you mean phase_header?',
+    'pipeline.steps[0].parms: unknown key, did you mean params?',
+  ];
+
+  it('are warnings at every level, with the nearest known name', () => {
+    expect(load(yaml).warnings).toEqual(warnings);
+  });
+
+  it('are refused when strict', () => {
+    expect(problemsOf(yaml, { strict: true })).toEqual(warnings);
+  });
+
+  it('in the environment are warned of, but not what Kubernetes sets for a service of this name', () => {
+    const environment = {
+      COORDINATOR_SERVER_READ_TIMOUT: '5s',
+      COORDINATOR_PORT: 'tcp://10.0.0.1:8080',
+      COORDINATOR_PORT_8080_TCP: 'tcp://10.0.0.1:8080',
+      COORDINATOR_SERVICE_HOST: '10.0.0.1',
+      OTHER: 'x',
+    };
+    expect(load('', { environment }).warnings).toEqual([
+      'COORDINATOR_SERVER_READ_TIMOUT: unknown environment variable, did you mean COORDINATOR_SERVER_READ_TIMEOUT?',
+    ]);
+  });
+});

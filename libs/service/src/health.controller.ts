@@ -1,0 +1,64 @@
+import { Controller, Get, Inject, Query, Res } from '@nestjs/common';
+import { type FastifyReply } from 'fastify';
+import { Lifecycle } from './lifecycle.ts';
+
+/** Asks one dependency whether it can be used; rejects with the reason when it cannot. */
+export type DependencyCheck = () => Promise<unknown>;
+
+/** Name of the dependencies that `/readyz?verbose` shows, injected into the controller. */
+export const dependencyChecks = Symbol('dependencyChecks');
+
+/** Longest wait for one dependency, so that a probe never hangs on a dead peer. */
+const checkTimeoutMs = 1_000;
+
+/**
+ * Liveness says that the process runs, readiness that it takes new requests. Neither depends on
+ * other services: a dead gateway must not make the platform restart every replica.
+ */
+@Controller()
+export class HealthController {
+  readonly #lifecycle: Lifecycle;
+  readonly #checks: Readonly<Record<string, DependencyCheck>>;
+
+  constructor(
+    lifecycle: Lifecycle,
+    @Inject(dependencyChecks) checks: Readonly<Record<string, DependencyCheck>>,
+  ) {
+    this.#lifecycle = lifecycle;
+    this.#checks = checks;
+  }
+
+  /** `/health` is the path that load generators wait for. */
+  @Get(['/healthz', '/health'])
+  live(): string {
+    return 'ok';
+  }
+
+  @Get('/readyz')
+  async ready(@Query('verbose') verbose: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const status = this.#lifecycle.isDraining ? 'draining' : 'ok';
+    void reply.code(status === 'ok' ? 200 : 503);
+    if (verbose === undefined) await reply.send(status);
+    else await reply.send({ status, dependencies: await this.#dependencies() });
+  }
+
+  async #dependencies(): Promise<Record<string, string>> {
+    const states = Object.entries(this.#checks).map(async ([name, check]) => {
+      const isUp = await Promise.race([
+        check().then(
+          () => 'up',
+          () => 'down',
+        ),
+        timeout(checkTimeoutMs),
+      ]);
+      return [name, isUp] as const;
+    });
+    return Object.fromEntries(await Promise.all(states));
+  }
+}
+
+function timeout(milliseconds: number): Promise<string> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, milliseconds, 'no answer').unref();
+  });
+}

@@ -1,0 +1,75 @@
+import { type ServerResponse } from 'node:http';
+import { requestIdHeader } from '@llm-d/gateway';
+import { type ResponseSink } from '@llm-d/pipeline';
+
+/** How long a client may take to fetch the last bytes of an answer that was cut. */
+const cutFlushMs = 1_000;
+
+/**
+ * Writes an answer to a Node response as it comes: no copy, no re-framing, the client's pace. The
+ * response must not be used by anyone else (`reply.hijack()`).
+ */
+export class HttpSink implements ResponseSink {
+  readonly #response: ServerResponse;
+  readonly #requestId: string;
+  #hasLength = false;
+  /** Body bytes handed to the client's connection so far. */
+  sentBytes = 0;
+
+  constructor(response: ServerResponse, requestId: string) {
+    this.#response = response;
+    this.#requestId = requestId;
+  }
+
+  get isStarted(): boolean {
+    return this.#response.headersSent;
+  }
+
+  /** The status that was sent; 0 before. */
+  get status(): number {
+    return this.isStarted ? this.#response.statusCode : 0;
+  }
+
+  /** The request id stands on every answer and replaces an upstream's, which may have a leg suffix. */
+  start(status: number, headers: readonly string[]): void {
+    const sent = [requestIdHeader, this.#requestId];
+    for (let i = 0; i + 1 < headers.length; i += 2) {
+      const name = headers[i] ?? '';
+      const value = headers[i + 1] ?? '';
+      const lowerName = name.toLowerCase();
+      if (lowerName === 'content-length') this.#hasLength = true;
+      if (lowerName !== requestIdHeader) sent.push(name, value);
+    }
+    this.#response.writeHead(status, sent);
+  }
+
+  write(chunk: Uint8Array): boolean {
+    this.sentBytes += chunk.length;
+    return this.#response.write(chunk);
+  }
+
+  onDrain(callback: () => void): void {
+    this.#response.on('drain', callback);
+  }
+
+  end(): void {
+    this.#response.end();
+  }
+
+  /** What was written still goes out; the missing end of the body tells the client that it is cut. */
+  abort(): void {
+    const response = this.#response;
+    const { socket } = response;
+    if (!socket || socket.destroyed) return;
+    if (!response.chunkedEncoding && !this.#hasLength) {
+      // Neither chunks nor a length: only a reset differs from a whole answer.
+      socket.resetAndDestroy();
+      return;
+    }
+    const timer = setTimeout(() => socket.destroy(), cutFlushMs);
+    socket.once('close', () => {
+      clearTimeout(timer);
+    });
+    socket.destroySoon();
+  }
+}

@@ -1,0 +1,31 @@
+import { describe, expect, it } from '@jest/globals';
+import { parseListenAddress } from './listen-address.ts';
+
+describe('parseListenAddress', () => {
+  it.each([
+    { text: ':8080', address: { port: 8080 } },
+    { text: '127.0.0.1:0', address: { host: '127.0.0.1', port: 0 } },
+    { text: '0.0.0.0:65535', address: { host: '0.0.0.0', port: 65_535 } },
+    { text: 'localhost:80', address: { host: 'localhost', port: 80 } },
+    { text: '[::1]:80', address: { host: '::1', port: 80 } },
+    { text: '[::]:8080', address: { host: '::', port: 8080 } },
+  ])('reads $text', ({ text, address }) => {
+    expect(parseListenAddress(text)).toEqual(address);
+  });
+
+  it.each([
+    '',
+    '8080',
+    ':',
+    ':http',
+    ':65536',
+    ':-1',
+    '::1:80',
+    '[::1]',
+    'a b:80',
+    'http://x:80',
+    '[]:80',
+  ])('refuses %p', (text) => {
+    expect(parseListenAddress(text)).toBeUndefined();
+  });
+});

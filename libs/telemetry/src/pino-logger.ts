@@ -1,0 +1,38 @@
+import { type DestinationStream, destination, pino, stdTimeFunctions } from 'pino';
+
+/**
+ * What the edges log with: pino plus `verbose`, the level between info and debug that the
+ * configuration counts as 3.
+ */
+export type Logger = pino.Logger<'verbose'>;
+
+/** `log_level` of the configuration: 1 warning, 2 info, 3 verbose, 4 debug, 5 trace. */
+export type LogLevel = 1 | 2 | 3 | 4 | 5;
+
+/** How a process logs. */
+export interface LoggerOptions {
+  /** Name of the service, on every line. */
+  readonly service: string;
+  readonly level: LogLevel;
+  /** Receives the JSON lines; standard output when absent. */
+  readonly destination?: DestinationStream;
+}
+
+const pinoLevels = { 1: 'warn', 2: 'info', 3: 'verbose', 4: 'debug', 5: 'trace' } as const;
+
+/**
+ * JSON lines with a readable level and an ISO time. Lines to standard output are written behind
+ * the caller's back and flushed when the process exits.
+ */
+export function createLogger(options: LoggerOptions): Logger {
+  return pino(
+    {
+      level: pinoLevels[options.level],
+      customLevels: { verbose: 25 },
+      base: { service: options.service },
+      timestamp: stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    options.destination ?? destination({ fd: 1, sync: false }),
+  );
+}
