@@ -1,0 +1,125 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+
+import { loadShimConfig } from './config.ts';
+
+let directory: string;
+
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), 'render-shim-'));
+});
+
+afterAll(() => {
+  rmSync(directory, { recursive: true });
+});
+
+function file(yaml: string): string {
+  const path = join(directory, 'shim.yaml');
+  writeFileSync(path, yaml);
+  return path;
+}
+
+describe('the configuration', () => {
+  it('has defaults for everything', () => {
+    expect(loadShimConfig([], {})).toEqual({
+      listen: { port: 8080 },
+      logLevel: 2,
+      maxBodyBytes: 67_108_864,
+      readTimeoutMs: 30_000,
+      shutdownTimeoutMs: 30_000,
+      drainDelayMs: 0,
+      model: { maxImages: 32, maxImagePixels: 50_000_000 },
+    });
+  });
+
+  it('reads a file, with paths that count from the file', () => {
+    const path = file(`
+listen: 127.0.0.1:9000
+drain_delay: 5s
+limits: { max_body_bytes: 1000, max_images: 2 }
+models:
+  - id: big
+    aliases: [small]
+    profile: ./profiles/big
+    hash: { model_id: org/big, algorithm: sha256 }
+    max_model_len: 4096
+    enable_auto_tool_choice: false
+    default_chat_template_kwargs: { enable_thinking: false, depth: 3 }
+`);
+    expect(loadShimConfig(['--config', path], {})).toMatchObject({
+      listen: { host: '127.0.0.1', port: 9000 },
+      drainDelayMs: 5_000,
+      maxBodyBytes: 1000,
+      model: {
+        servedModelNames: ['big', 'small'],
+        directory: join(directory, 'profiles/big'),
+        hashModelId: 'org/big',
+        hashAlgorithm: 'sha256',
+        maxModelLen: 4096,
+        enableAutoToolChoice: false,
+        maxImages: 2,
+        defaultChatTemplateKwargs: new Map<string, unknown>([
+          ['enable_thinking', false],
+          ['depth', 3n],
+        ]),
+      },
+    });
+  });
+
+  it('lets flags win over variables, and variables over the file', () => {
+    const path = file('listen: 127.0.0.1:1\nlog_level: 1\n');
+    const config = loadShimConfig(
+      ['--listen=127.0.0.1:3', '--served-model-name', 'a', '--served-model-name', 'b'],
+      { SHIM_CONFIG: path, SHIM_LISTEN: '127.0.0.1:2', SHIM_LOG_LEVEL: '4' },
+    );
+    expect(config).toMatchObject({
+      listen: { port: 3 },
+      logLevel: 4,
+      model: { servedModelNames: ['a', 'b'] },
+    });
+  });
+
+  it.each([
+    {
+      name: 'an unknown flag',
+      args: ['--lisen', 'x'],
+      problem: /--lisen: unknown flag, did you mean --listen\?/,
+    },
+    { name: 'a flag without a value', args: ['--listen'], problem: /--listen: expected a value/ },
+    { name: 'a word', args: ['x'], problem: /command line: expected flags/ },
+    {
+      name: 'a bad address',
+      args: ['--listen', 'nowhere'],
+      problem: /listen: expected an address/,
+    },
+    { name: 'a missing file', args: ['--config', '/no/such/file'], problem: /cannot be read/ },
+  ])('refuses $name', ({ args, problem }) => {
+    expect(() => loadShimConfig(args, {})).toThrow(problem);
+  });
+
+  it.each([
+    { name: 'an unknown key', yaml: 'lisen: x', problem: /lisen: unknown key/ },
+    {
+      name: 'an unknown key of a model',
+      yaml: 'models: [{ nam: x }]',
+      problem: /models\.0\.nam: unknown key/,
+    },
+    {
+      name: 'a second model',
+      yaml: 'models: [{ id: a }, { id: b }]',
+      problem: /models: expected at most one model/,
+    },
+    {
+      name: 'the mode proxy',
+      yaml: 'models: [{ mode: proxy }]',
+      problem: /models\.0\.mode: expected one of embedded/,
+    },
+    { name: 'a list', yaml: '[1]', problem: /expected a mapping of keys/ },
+    { name: 'broken YAML', yaml: '{', problem: /cannot be read/ },
+  ])('refuses $name in the file', ({ yaml, problem }) => {
+    expect(() => loadShimConfig(['--config', file(yaml)], {})).toThrow(problem);
+  });
+});

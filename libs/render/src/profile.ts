@@ -1,0 +1,196 @@
+import { basename } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import { type SamplingDefaults } from './answer/sampling-params.ts';
+import { badRequest, notImplemented } from './errors.ts';
+import { type ImageGeometry } from './image/geometry.ts';
+import { type ImageSettings } from './image/image-processor.ts';
+import { type HashAlgorithm } from './image/mm-hash.ts';
+import { type JsonObject, type JsonValue } from './json/json-value.ts';
+import { readProfileFiles, type ProfileFiles } from './profile-files.ts';
+import { fromJson, type Value } from './python/value.ts';
+import { ChatTemplate } from './template/chat-template.ts';
+import { type ContentFormat } from './template/content-format.ts';
+import { Tokenizer } from './tokenizer.ts';
+
+/** Beside `src` and `dist` alike. */
+const DEFAULT_DIRECTORY = fileURLToPath(new URL('../profiles/qwen3-vl', import.meta.url));
+const DEFAULT_MAX_IMAGES = 32;
+const DEFAULT_MAX_IMAGE_PIXELS = 50_000_000;
+/** The geometry rules of this package hold for these. */
+const IMAGE_MODEL_TYPES = new Set([
+  'qwen2_vl',
+  'qwen2_5_vl',
+  'qwen3_vl',
+  'qwen3_vl_moe',
+  'qwen3_5',
+  'qwen3_5_moe',
+]);
+const IMAGE_PLACEHOLDER = '<|vision_start|><|image_pad|><|vision_end|>';
+const SPECIAL_TOKENS = [
+  'bos_token',
+  'eos_token',
+  'pad_token',
+  'unk_token',
+  'sep_token',
+  'cls_token',
+  'mask_token',
+];
+
+/** Where a profile comes from, and what overrides its files. */
+export interface ProfileOptions {
+  /** Directory of the model's files; the shipped Qwen3-VL profile when it is left out. */
+  readonly directory?: string;
+  /** Names requests may use; replaces the profile's own. */
+  readonly servedModelNames?: readonly string[];
+  /** Name that enters image hashes: the workers' model argument, not an alias. */
+  readonly hashModelId?: string;
+  readonly hashAlgorithm?: HashAlgorithm;
+  readonly contentFormat?: 'auto' | 'auto-legacy' | ContentFormat;
+  /** Context length in tokens. */
+  readonly maxModelLen?: number;
+  /** Images per request. */
+  readonly maxImages?: number;
+  /** Pixels per image. */
+  readonly maxImagePixels?: number;
+  /** Accept `tool_choice` other than `none`; the workers then need a tool parser. Default true. */
+  readonly enableAutoToolChoice?: boolean;
+  /** Accept a `chat_template` in requests. Default false. */
+  readonly trustRequestChatTemplate?: boolean;
+  /** Accept `mm_processor_kwargs` and `media_io_kwargs` in requests. Default false. */
+  readonly trustRequestMmKwargs?: boolean;
+  /** Template kwargs under those of a request. */
+  readonly defaultChatTemplateKwargs?: JsonObject;
+}
+
+/** A loaded model: everything that rendering reads, nothing that changes. */
+export interface Profile {
+  readonly modelIds: readonly string[];
+  /** Name of the model as its workers know it. */
+  readonly rootName: string;
+  readonly maxModelLen: number;
+  readonly tokenizer: Tokenizer;
+  readonly contentFormat: 'auto' | 'auto-legacy' | ContentFormat;
+  readonly imagePlaceholder: string;
+  readonly specialTokens: ReadonlyMap<string, Value>;
+  readonly samplingDefaults: SamplingDefaults;
+  readonly enableAutoToolChoice: boolean;
+  readonly trustRequestChatTemplate: boolean;
+  readonly trustRequestMmKwargs: boolean;
+  readonly defaultChatTemplateKwargs: JsonObject;
+  /** The template for a request with or without tools; throws a 400 when the model has none. */
+  readonly template: (hasTools: boolean) => ChatTemplate;
+  /** Image settings and the id of the placeholder; throws a 400 for a text model, a 501 for unknown geometry. */
+  readonly images: () => ImageSettings & { readonly placeholderId: number };
+}
+
+/** Loads and compiles a profile; throws when a file is broken or a template is outside the supported set. */
+export async function loadProfile(options: ProfileOptions = {}): Promise<Profile> {
+  const files = await readProfileFiles(options.directory ?? DEFAULT_DIRECTORY);
+  const { settings, modelConfig } = files;
+  const names = options.servedModelNames ?? settings.names ?? [basename(files.directory)];
+  const rootName = options.hashModelId ?? settings.hash?.model_id ?? names[0] ?? 'model';
+  const maxModelLen =
+    options.maxModelLen ??
+    settings.max_model_len ??
+    modelConfig.text_config?.max_position_embeddings ??
+    modelConfig.max_position_embeddings;
+  if (maxModelLen === undefined) {
+    throw new Error(`${files.directory}: neither config.json nor profile.yaml says max_model_len`);
+  }
+  const imageSettings: ImageSettings = {
+    geometry: imageGeometry(files),
+    hashModelId: rootName,
+    hashAlgorithm: options.hashAlgorithm ?? settings.hash?.algorithm ?? 'blake3',
+    maxImages: options.maxImages ?? DEFAULT_MAX_IMAGES,
+    maxPixels: options.maxImagePixels ?? DEFAULT_MAX_IMAGE_PIXELS,
+  };
+  return {
+    modelIds: names,
+    rootName,
+    maxModelLen,
+    tokenizer: Tokenizer.fromFile(files.tokenizerFile),
+    contentFormat: options.contentFormat ?? settings.content_format ?? 'auto',
+    imagePlaceholder: settings.image_placeholder ?? IMAGE_PLACEHOLDER,
+    specialTokens: specialTokens(files.tokenizerConfig),
+    samplingDefaults: samplingDefaults(files.generationConfig),
+    enableAutoToolChoice: options.enableAutoToolChoice ?? true,
+    trustRequestChatTemplate: options.trustRequestChatTemplate ?? false,
+    trustRequestMmKwargs: options.trustRequestMmKwargs ?? false,
+    defaultChatTemplateKwargs: options.defaultChatTemplateKwargs ?? new Map<string, JsonValue>(),
+    template: chooseTemplate(files),
+    images: () => ({ ...imageSettings, placeholderId: placeholderId(files, names[0] ?? rootName) }),
+  };
+}
+
+function placeholderId({ modelConfig, preprocessorConfig }: ProfileFiles, name: string): number {
+  if (modelConfig.vision_config === undefined) {
+    throw badRequest(`${name} is not a multimodal model`);
+  }
+  const id = modelConfig.image_token_id;
+  const isKnown = IMAGE_MODEL_TYPES.has(modelConfig.model_type ?? '');
+  if (!isKnown || id === undefined || preprocessorConfig === undefined) {
+    throw notImplemented(`images of model type ${modelConfig.model_type ?? 'unknown'}`);
+  }
+  return id;
+}
+
+/** Defaults are those of the image processor class; `min_pixels` and `max_pixels` win over `size`. */
+function imageGeometry({ preprocessorConfig: config }: ProfileFiles): ImageGeometry {
+  return {
+    patchSize: config?.patch_size ?? 14,
+    mergeSize: config?.merge_size ?? 2,
+    minPixels: config?.min_pixels ?? config?.size?.shortest_edge ?? 3136,
+    maxPixels: config?.max_pixels ?? config?.size?.longest_edge ?? 1_003_520,
+    doResize: config?.do_resize ?? true,
+  };
+}
+
+function chooseTemplate(files: ProfileFiles): (hasTools: boolean) => ChatTemplate {
+  const compile = (source: string | undefined): ChatTemplate | undefined =>
+    source === undefined ? undefined : new ChatTemplate(source);
+  const { chat_template: entry } = files.tokenizerConfig;
+  const named = (name: string): string | undefined =>
+    Array.isArray(entry) ? entry.find((item) => item.name === name)?.template : undefined;
+  const jinja = compile(files.jinjaTemplate);
+  const tokenizerTemplate = jinja ?? compile(typeof entry === 'string' ? entry : named('default'));
+  const withTools = jinja ?? compile(named('tool_use')) ?? tokenizerTemplate;
+  const withoutTools = jinja ?? compile(files.processorTemplate) ?? tokenizerTemplate;
+  return (hasTools) => {
+    const template = hasTools ? withTools : withoutTools;
+    if (template === undefined) throw badRequest('The model has no chat template.');
+    return template;
+  };
+}
+
+function specialTokens(config: Readonly<Record<string, unknown>>): ReadonlyMap<string, Value> {
+  const tokens = new Map<string, Value>();
+  for (const name of SPECIAL_TOKENS) {
+    const text = tokenText(config[name]);
+    if (text !== undefined) tokens.set(name, text);
+  }
+  const additional = config['additional_special_tokens'];
+  if (Array.isArray(additional)) {
+    const texts = additional.map(tokenText).filter((text) => text !== undefined);
+    tokens.set('additional_special_tokens', fromJson(texts));
+  }
+  return tokens;
+}
+
+function tokenText(value: unknown): string | undefined {
+  if (typeof value === 'string') return value;
+  const isAddedToken = typeof value === 'object' && value !== null && 'content' in value;
+  return isAddedToken && typeof value.content === 'string' ? value.content : undefined;
+}
+
+function samplingDefaults(config: ProfileFiles['generationConfig']): SamplingDefaults {
+  const value = (number: number | null | undefined): number | undefined => number ?? undefined;
+  return {
+    temperature: value(config.temperature),
+    top_p: value(config.top_p),
+    top_k: value(config.top_k),
+    min_p: value(config.min_p),
+    repetition_penalty: value(config.repetition_penalty),
+    max_new_tokens: value(config.max_new_tokens),
+  };
+}
