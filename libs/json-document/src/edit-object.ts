@@ -35,42 +35,49 @@ export function writeEdited(
   patches: PatchSet,
   out: Uint8Array[],
 ): void {
-  const { source } = object;
   const last = new Map(members.map(({ name }, index) => [name, index]));
-  let copied = object.start;
-  const copyTo = (end: number): void => {
-    slicePatched(patches, source, copied, end, out);
-    copied = end;
+  /** Bytes that stay and are not in `out` yet: what lies together is written as one piece. */
+  let [start, end] = [object.start, object.start + 1];
+  const flush = (): void => {
+    slicePatched(patches, object.source, start, end, out);
+    start = end;
   };
-  copyTo(object.start + 1);
-  let hasMembers = false;
-  for (const [index, { start, name, value }] of members.entries()) {
-    const isEdited = edits.has(name);
+  let [hasMembers, isGap] = [false, false];
+  for (const [index, { start: nameStart, name, value }] of members.entries()) {
     const edit = edits.get(name);
-    if (isEdited && (edit === undefined || last.get(name) !== index)) {
+    if (edits.has(name) && (edit === undefined || last.get(name) !== index)) {
       // The comma goes with it, and the blanks up to the next member.
-      copied = -1;
+      isGap = true;
       continue;
     }
-    if (copied < 0) {
+    if (isGap) {
+      flush();
       if (hasMembers) out.push(comma);
-      copied = start;
+      start = nameStart;
+      isGap = false;
     }
     hasMembers = true;
     if (edit !== undefined) {
-      copyTo(value.start);
+      end = value.start;
+      flush();
       writeValue(edit, patches, out);
-      copied = value.end;
-    } else copyTo(value.end);
+      start = value.end;
+    }
+    end = value.end;
   }
   for (const [name, edit] of edits) {
     if (edit === undefined || last.has(name)) continue;
+    flush();
     out.push(Buffer.from(`${hasMembers ? ',' : ''}${JSON.stringify(name)}:`));
     writeValue(edit, patches, out);
     hasMembers = true;
   }
-  if (copied < 0) copied = object.end - 1;
-  copyTo(object.end);
+  if (isGap) {
+    flush();
+    start = object.end - 1;
+  }
+  end = object.end;
+  flush();
 }
 
 function writeValue(value: JsonSpan | JsonRaw, patches: PatchSet, out: Uint8Array[]): void {

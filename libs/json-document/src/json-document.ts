@@ -98,12 +98,13 @@ export class JsonDocument {
    * @throws Error when a patch belongs to another document, or overlaps one that is there.
    */
   patch(patches: Iterable<SpanPatch>): JsonDocument {
-    const merged = addPatches(this.#patches, patches);
     const sources = new Set([this.#root.source]);
     for (const edit of this.#edits.values()) if (edit instanceof JsonSpan) sources.add(edit.source);
-    for (const source of merged.keys()) {
+    const added = [...patches];
+    for (const { source } of added) {
       if (!sources.has(source)) throw new Error('a patch belongs to another JSON document');
     }
+    const merged = addPatches(this.#patches, added);
     return new JsonDocument(this.#root, this.#members, this.#edits, merged);
   }
 

@@ -20,23 +20,32 @@ const kinds: Partial<Record<number, JsonKind>> = {
   0x6e: 'null',
 };
 
-const [quote, backslash] = [0x22, 0x5c];
+const [quote, comma, backslash, closeBracket, closeBrace] = [0x22, 0x2c, 0x5c, 0x5d, 0x7d];
+
+const structure = [...Buffer.from('"[]{}')];
+const isStructure = new Uint8Array(256);
+for (const byte of structure) isStructure[byte] = 1;
 
 /**
  * One value inside a validated text: where it lies, not what it holds. Members and elements are found on demand and
- * nothing is kept, so walking twice reads twice.
+ * nothing but the end of the value is kept, so walking twice reads twice.
  */
 export class JsonSpan {
   /** The whole text; `start` and `end` are positions in it. */
   readonly source: Uint8Array;
   readonly start: number;
-  readonly end: number;
+  #end: number | undefined;
 
-  /** The text must be validated before; this is not checked. */
-  constructor(source: Uint8Array, start: number, end: number) {
+  /** The text must be validated before; this is not checked. Without `end` it is found when it is needed. */
+  constructor(source: Uint8Array, start: number, end?: number) {
     this.source = source;
     this.start = start;
-    this.end = end;
+    this.#end = end;
+  }
+
+  /** Index after the last byte. Whoever has walked a value to its end has found it by the way. */
+  get end(): number {
+    return (this.#end ??= valueEndAt(this.source, this.start));
   }
 
   get kind(): JsonKind {
@@ -82,26 +91,27 @@ export class JsonSpan {
   *members(): Generator<JsonMember> {
     if (this.kind !== 'object') return;
     let at = skipSpace(this.source, this.start + 1);
-    while (this.source[at] === quote) {
+    while (this.source[at] !== closeBrace) {
       const start = at;
       const nameEnd = stringEnd(this.source, at);
-      const valueStart = skipSpace(this.source, skipSpace(this.source, nameEnd) + 1);
-      const valueEnd = valueEndAt(this.source, valueStart);
-      const value = new JsonSpan(this.source, valueStart, valueEnd);
+      const colon = skipSpace(this.source, nameEnd);
+      const value = new JsonSpan(this.source, skipSpace(this.source, colon + 1));
       yield { start, name: decodeString(this.source, start, nameEnd), value };
-      at = skipSpace(this.source, skipSpace(this.source, valueEnd) + 1);
+      at = afterValue(this.source, value.end);
     }
+    this.#end = at + 1;
   }
 
   /** The elements of an array in order; none for other kinds. */
   *elements(): Generator<JsonSpan> {
     if (this.kind !== 'array') return;
     let at = skipSpace(this.source, this.start + 1);
-    while (at < this.end - 1) {
-      const end = valueEndAt(this.source, at);
-      yield new JsonSpan(this.source, at, end);
-      at = skipSpace(this.source, skipSpace(this.source, end) + 1);
+    while (this.source[at] !== closeBracket) {
+      const element = new JsonSpan(this.source, at);
+      yield element;
+      at = afterValue(this.source, element.end);
     }
+    this.#end = at + 1;
   }
 
   /** The value of a member; of duplicates the last one. */
@@ -119,7 +129,7 @@ export class JsonSpan {
   /** Whether an object has no members, or an array no elements. */
   isEmpty(): boolean {
     const first = this.source[skipSpace(this.source, this.start + 1)];
-    return first === 0x7d || first === 0x5d;
+    return first === closeBrace || first === closeBracket;
   }
 
   /** The whole value as JavaScript; for small values that are not relayed. Numbers become doubles. */
@@ -136,6 +146,12 @@ function skipSpace(bytes: Uint8Array, start: number): number {
     if (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09) at++;
     else return at;
   }
+}
+
+/** Takes the index after a value inside a container; returns where the next one starts, or the closing byte. */
+function afterValue(bytes: Uint8Array, end: number): number {
+  const at = skipSpace(bytes, end);
+  return bytes[at] === comma ? skipSpace(bytes, at + 1) : at;
 }
 
 /** Takes the index of an opening quote; returns the one after the closing quote. */
@@ -167,13 +183,31 @@ function valueEndAt(bytes: Uint8Array, start: number): number {
     }
     return at;
   }
-  for (let depth = 0; at < bytes.length; at++) {
+  for (let depth = 0; (at = nextStructure(bytes, at)) < bytes.length; at++) {
     const byte = bytes[at];
     if (byte === quote) at = stringEnd(bytes, at) - 1;
     else if (byte === 0x7b || byte === 0x5b) depth++;
-    else if ((byte === 0x7d || byte === 0x5d) && --depth === 0) return at + 1;
+    else if (--depth === 0) return at + 1;
   }
   throw new JsonError('syntax', bytes.length, 'the text ends too early');
+}
+
+/** Bytes without structure that are looked at one by one, and those that native code searches at once after them. */
+const [shortRun, windowBytes] = [256, 4096];
+
+/** Index of the first bracket, brace or quote at or after `start`; the length when there is none. */
+function nextStructure(bytes: Uint8Array, start: number): number {
+  let at = start;
+  for (const stop = Math.min(start + shortRun, bytes.length); at < stop; at++) {
+    if (isStructure[bytes[at] ?? 0] === 1) return at;
+  }
+  // Only long lists of numbers come here. Windows keep the work linear where one of the five is far away.
+  for (; at < bytes.length; at += windowBytes) {
+    const window = bytes.subarray(at, at + windowBytes);
+    const found = structure.map((byte) => window.indexOf(byte)).filter((index) => index >= 0);
+    if (found.length > 0) return at + Math.min(...found);
+  }
+  return bytes.length;
 }
 
 function ascii(bytes: Uint8Array, start: number, end: number): string {

@@ -42,23 +42,20 @@ export const noPatches: PatchSet = new Map();
  */
 export function addPatches(set: PatchSet, added: Iterable<SpanPatch>): PatchSet {
   const result = new Map(set);
-  for (const patch of added) {
-    const list = (result.get(patch.source) ?? []).filter(
-      ({ start, end }) => start !== patch.start || end !== patch.end,
-    );
-    const index = list.findIndex(({ start }) => start > patch.start);
-    list.splice(index < 0 ? list.length : index, 0, patch);
-    result.set(patch.source, list);
-  }
-  for (const list of result.values()) {
+  const bySource = Map.groupBy(added, ({ source }) => source);
+  for (const [source, patches] of bySource) {
+    const all = [...(set.get(source) ?? []), ...patches];
+    const byPlace = new Map(all.map((patch) => [`${patch.start}-${patch.end}`, patch]));
+    const list = [...byPlace.values()].sort((a, b) => a.start - b.start || a.end - b.end);
     list.forEach(({ start }, i) => {
       if (start < (list[i - 1]?.end ?? 0)) throw new Error('patches of a JSON document overlap');
     });
+    result.set(source, list);
   }
   return result;
 }
 
-/** The bytes `source[start, end)` with the patches that lie inside applied, appended to `out`. */
+/** The bytes `source[start, end)` with the patches that lie inside applied, appended to `out`; an insertion at `end` is outside. */
 export function slicePatched(
   set: PatchSet,
   source: Uint8Array,
@@ -68,7 +65,7 @@ export function slicePatched(
 ): void {
   let at = start;
   for (const patch of set.get(source) ?? []) {
-    if (patch.start < start || patch.end > end) continue;
+    if (patch.start < start || patch.start === end || patch.end > end) continue;
     if (patch.start > at) out.push(source.subarray(at, patch.start));
     for (const chunk of patch.chunks) out.push(chunk);
     at = patch.end;

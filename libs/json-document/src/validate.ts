@@ -45,25 +45,32 @@ export function validateJson(bytes: Uint8Array, limits: JsonLimits = {}): void {
  * and end of the name with its quotes, start and end of the value.
  */
 export function topLevelPositions(bytes: Uint8Array, limits: JsonLimits): readonly number[] {
-  if (!isUtf8(bytes)) throw new JsonError('not-utf-8', utf8Length(bytes), 'the text is not UTF-8');
+  if (!isUtf8(bytes)) throw errorBefore(utf8Length(bytes), bytes, limits);
   const validator = new Validator(bytes, limits);
   validator.run();
   return validator.positions;
 }
 
+/** The error of a text that is not UTF-8 from `length` on: what is wrong before that comes first. */
+function errorBefore(length: number, bytes: Uint8Array, limits: JsonLimits): JsonError {
+  try {
+    new Validator(bytes.subarray(0, length), limits).run();
+  } catch (error) {
+    if (error instanceof JsonError && error.offset < length) return error;
+  }
+  return new JsonError('not-utf-8', length, 'the text is not UTF-8');
+}
+
+/** Pieces that are tried: blocks that may end inside a character, then what is left of the last one. */
+const utf8Steps = [4096, 4095, 4094, 4093, 4, 3, 2, 1];
+
 /** Length of the longest prefix that is UTF-8; only computed for a message. */
 function utf8Length(bytes: Uint8Array): number {
-  let [good, bad] = [0, bytes.length];
-  // A prefix that ends inside a character is not UTF-8 although it may grow into it: up to three bytes are forgiven.
-  const isGood = (length: number): boolean =>
-    [0, 1, 2, 3].some((less) => length >= less && isUtf8(bytes.subarray(0, length - less)));
-  while (bad - good > 1) {
-    const middle = (good + bad) >>> 1;
-    if (isGood(middle)) good = middle;
-    else bad = middle;
-  }
-  while (good > 0 && !isUtf8(bytes.subarray(0, good))) good--;
-  return good;
+  let length = 0;
+  const isGood = (step: number): boolean =>
+    length + step <= bytes.length && isUtf8(bytes.subarray(length, length + step));
+  for (let step; (step = utf8Steps.find(isGood)) !== undefined;) length += step;
+  return length;
 }
 
 class Validator {
@@ -181,15 +188,13 @@ class Validator {
       }
       if (byte === quote) return at + 1;
       if (byte !== backslash) throw this.#unexpected(at);
-      at = this.#escape(at);
+      at = isEscape[bytes[at + 1] ?? 0] === 1 ? at + 2 : this.#unicodeEscape(at);
     }
   }
 
-  /** Takes the index of a backslash; returns the one after the escape. */
-  #escape(at: number): number {
-    const kind = this.#bytes[at + 1];
-    if (kind !== undefined && isEscape[kind] === 1) return at + 2;
-    if (kind !== lowerU) throw this.#unexpected(at + 1);
+  /** Takes the index of a backslash before what is no short escape; returns the one after the escape. */
+  #unicodeEscape(at: number): number {
+    if (this.#bytes[at + 1] !== lowerU) throw this.#unexpected(at + 1);
     const unit = this.#codeUnit(at + 2);
     if (this.#rejectsLoneSurrogates && (unit & 0xf800) === 0xd800) {
       const isPair =

@@ -1,0 +1,143 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { type CascadeCase, cascadeCases } from './cascade-cases.ts';
+import { CascadeProcess, freePort, pinLoad } from './cascade-process.ts';
+import { checkOutcome, differences, type Outcome } from './check-legs.ts';
+import { cpuMs } from './cpu-time.ts';
+import { median } from './median.ts';
+import { printTable } from './print-table.ts';
+import { StubUpstream } from './stub-upstream.ts';
+
+const coordinatorMain = fileURLToPath(
+  new URL('../../../apps/coordinator/dist/main.js', import.meta.url),
+);
+const bareMain = fileURLToPath(new URL('./bare-cascade.js', import.meta.url));
+const path = '/v1/chat/completions';
+
+/** What the coordinator is started with; YAML reads JSON. */
+const configText = (port: number, upstream: string): string =>
+  JSON.stringify({
+    log_level: 1,
+    server: { listen_addr: `127.0.0.1:${port}` },
+    gateway: { address: upstream },
+    pipeline: {
+      ...{ kv_connector: 'kv-nixl', ec_connector: 'ec-nixl', use_openai_format: true },
+      steps: [
+        { type: 'replace-media-urls' },
+        { type: 'render', params: { address: upstream } },
+        ...[{ type: 'encode' }, { type: 'prefill' }, { type: 'decode' }],
+      ],
+    },
+  });
+
+async function post(target: CascadeProcess, body: Buffer): Promise<Omit<Outcome, 'legs'>> {
+  const headers = { 'content-type': 'application/json', 'content-length': String(body.length) };
+  const { statusCode, body: answer } = await target.pool.request({
+    ...{ method: 'POST', path, headers, body },
+  });
+  return { status: statusCode, answer: Buffer.from(await answer.arrayBuffer()) };
+}
+
+/** One request whose legs are looked at. */
+async function checked(
+  target: CascadeProcess,
+  stub: StubUpstream,
+  test: CascadeCase,
+): Promise<Outcome> {
+  stub.seen = [];
+  const outcome = { ...(await post(target, test.body)), legs: stub.seen };
+  stub.seen = undefined;
+  checkOutcome(target.name, test, outcome);
+  return outcome;
+}
+
+/** Sends the requests of one round; resolves with CPU milliseconds of one request. */
+async function round(target: CascadeProcess, test: CascadeCase): Promise<number> {
+  const before = cpuMs(target.pid);
+  let left = test.requests;
+  const worker = async (): Promise<void> => {
+    while (left-- > 0) {
+      const { status } = await post(target, test.body);
+      if (status !== 200) throw new Error(`${target.name}, ${test.name}: status ${status}`);
+    }
+  };
+  await Promise.all(Array.from({ length: test.parallel }, worker));
+  return (cpuMs(target.pid) - before) / test.requests;
+}
+
+async function compare(
+  [bare, ours]: readonly [CascadeProcess, CascadeProcess],
+  stub: StubUpstream,
+  test: CascadeCase,
+  rounds: number,
+): Promise<string[]> {
+  stub.current = test;
+  const other = differences(await checked(bare, stub, test), await checked(ours, stub, test));
+  if (other.length > 0) console.error(`${test.name}: the legs differ in ${other.join(', ')}`);
+  const figures: [number, number][] = [];
+  for (let i = 0; i <= rounds; i++) {
+    const pair: [number, number] = [await round(bare, test), await round(ours, test)];
+    // The first round warms both up.
+    if (i > 0) figures.push(pair);
+  }
+  const ratio = median(figures.map(([a, b]) => b / a));
+  const [bareMs, oursMs] = [0, 1].map((i) => median(figures.map((pair) => pair[i] ?? NaN)));
+  return [
+    ...[test.name, (bareMs ?? NaN).toFixed(2), (oursMs ?? NaN).toFixed(2), ratio.toFixed(2)],
+    ...[`<= ${test.target}`, ratio <= test.target ? 'yes' : 'NO'],
+  ];
+}
+
+/**
+ * `bench cascade`: CPU per request of the coordinator beside a bare cascade of the same legs.
+ *
+ * `--rounds N` changes the number of rounds, `--only TEXT` takes the cases whose name holds the text, `--command TEXT`
+ * compares another coordinator: a shell command in which `{config}` stands for the path of the file.
+ */
+export async function benchCascade(args: string[]): Promise<void> {
+  const { values } = parseArgs({
+    args,
+    options: {
+      command: {
+        type: 'string',
+        default: `${process.execPath} ${coordinatorMain} --config {config}`,
+      },
+      rounds: { type: 'string', default: '5' },
+      only: { type: 'string', default: '' },
+    },
+  });
+  const isPinned = pinLoad();
+  if (!isPinned) console.error('not pinned: taskset and two cores are needed; expect more noise');
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.once(signal, () => process.exit(130));
+
+  const stub = new StubUpstream();
+  const directory = await mkdtemp(join(tmpdir(), 'bench-cascade-'));
+  const running: CascadeProcess[] = [];
+  const start = async (name: string, command: string, port: number): Promise<CascadeProcess> => {
+    const target = await CascadeProcess.start(name, command, port, isPinned);
+    running.push(target);
+    return target;
+  };
+  try {
+    const upstream = await stub.start();
+    const [barePort, port] = [await freePort(), await freePort()];
+    const config = join(directory, 'coordinator.yaml');
+    await writeFile(config, configText(port, upstream));
+    const bareCommand = `${process.execPath} ${bareMain} ${barePort} ${upstream} ${upstream}`;
+    const bare = await start('bare cascade', bareCommand, barePort);
+    const ours = await start('coordinator', values.command.replaceAll('{config}', config), port);
+    const rows: string[][] = [];
+    for (const test of cascadeCases().filter(({ name }) => name.includes(values.only))) {
+      rows.push(await compare([bare, ours], stub, test, Number(values.rounds)));
+    }
+    printTable(['case', 'bare CPU ms', 'coordinator', 'ratio', 'target', 'met'], rows);
+  } finally {
+    await Promise.allSettled(running.map((target) => target.stop()));
+    stub.close();
+    await rm(directory, { recursive: true });
+  }
+}

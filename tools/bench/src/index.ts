@@ -1,0 +1,2 @@
+export { median } from './median.ts';
+export { printTable } from './print-table.ts';

@@ -1,0 +1,15 @@
+import { benchCascade } from './bench-cascade.ts';
+import { benchJson } from './bench-json.ts';
+
+const benches: Readonly<Record<string, (args: string[]) => Promise<void> | void>> = {
+  json: benchJson,
+  cascade: benchCascade,
+};
+
+const [name = '', ...args] = process.argv.slice(2);
+const bench = benches[name];
+if (bench) await bench(args);
+else {
+  console.error(`expected one of ${Object.keys(benches).join(', ')}, got ${name || 'nothing'}`);
+  process.exitCode = 2;
+}
