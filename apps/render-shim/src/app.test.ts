@@ -18,6 +18,7 @@ const imageChat = {
 const hi = { messages: [{ role: 'user', content: 'hi' }] };
 const hiTokens = [151644, 872, 198, 6023, 151645, 198, 151644, 77091, 198];
 
+let renderer: Renderer;
 let running: RunningService;
 
 interface Answer {
@@ -48,8 +49,9 @@ beforeAll(async () => {
     level: 1,
     destination: { write: () => undefined },
   });
+  renderer = await Renderer.load();
   const app = await createApp({
-    renderer: await Renderer.load(),
+    renderer,
     logger,
     maxBodyBytes: MAX_BODY_BYTES,
   });
@@ -63,6 +65,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await running.stop();
+  await renderer.close();
 });
 
 describe('the render routes', () => {
@@ -94,20 +97,44 @@ describe('the render routes', () => {
     expect(body).toMatchObject({ token_ids: hiTokens, features: null, output_mode: 'tokens' });
   });
 
-  it('answers an image with its hash, its placeholder and its grid, without tensors', async () => {
-    const { body } = await post(CHAT, imageChat);
+  it('answers an image with its hash, its placeholder, its grid and its tensor', async () => {
+    const { body, headers, text } = await post(CHAT, imageChat);
     expect(body).toMatchObject({
       features: {
         mm_hashes: { image: [expect.stringMatching(/^[0-9a-f]{64}$/)] },
         mm_placeholders: { image: [{ offset: 4, length: 64 }] },
-        kwargs_data: null,
+        kwargs_data: { image: [expect.any(String)] },
         mm_metadata: { image: [expect.any(String)] },
+      },
+    });
+    expect(headers['content-length']).toBe(String(Buffer.byteLength(text)));
+    const { features } = body as { features: { kwargs_data: { image: [string] } } };
+    const blob = Buffer.from(features.kwargs_data.image[0], 'base64');
+    // 40 bytes of names and sizes, then 256 patches of 1536 bytes, all white.
+    expect(blob.length).toBe(393_388);
+    expect(blob.subarray(40, 40 + 393_216).every((byte) => byte === 255)).toBe(true);
+  });
+
+  it.each([
+    { name: 'mm_payload none', cheap: { mm_payload: 'none' } },
+    { name: 'its older spelling', cheap: { return_mm_kwargs: false } },
+  ])('leaves tensors and metadata out with $name', async ({ cheap }) => {
+    const { body } = await post(CHAT, { ...imageChat, ...cheap });
+    expect(body).toMatchObject({
+      features: {
+        mm_placeholders: { image: [{ offset: 4, length: 64 }] },
+        kwargs_data: null,
+        mm_metadata: null,
       },
     });
   });
 
   it('writes a list of nulls for callers that compare list lengths', async () => {
-    const { body } = await post(CHAT, imageChat, { 'x-render-compat': 'lists' });
+    const { body } = await post(
+      CHAT,
+      { ...imageChat, mm_payload: 'none' },
+      { 'x-render-compat': 'lists' },
+    );
     expect(body).toMatchObject({ features: { kwargs_data: { image: [null] } } });
   });
 

@@ -46,6 +46,7 @@ models:
     profile: ./profiles/big
     hash: { model_id: org/big, algorithm: sha256 }
     max_model_len: 4096
+    pixel_dtype: bfloat16
     enable_auto_tool_choice: false
     default_chat_template_kwargs: { enable_thinking: false, depth: 3 }
 `);
@@ -59,6 +60,7 @@ models:
         hashModelId: 'org/big',
         hashAlgorithm: 'sha256',
         maxModelLen: 4096,
+        pixelDtype: 'bfloat16',
         enableAutoToolChoice: false,
         maxImages: 2,
         defaultChatTemplateKwargs: new Map<string, unknown>([

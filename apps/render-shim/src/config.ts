@@ -52,6 +52,7 @@ const model = z.strictObject({
       algorithm: oneOf('blake3', 'sha256', 'sha512').optional(),
     })
     .optional(),
+  pixel_dtype: oneOf('uint8', 'bfloat16').optional(),
   enable_auto_tool_choice: boolean.optional(),
   trust_request_chat_template: boolean.optional(),
   trust_request_mm_kwargs: boolean.optional(),
@@ -137,6 +138,7 @@ function profileOptions(entry: z.infer<typeof model>, base: string): ProfileOpti
     ...(entry.max_model_len !== undefined && { maxModelLen: entry.max_model_len }),
     ...(entry.hash?.model_id !== undefined && { hashModelId: entry.hash.model_id }),
     ...(entry.hash?.algorithm !== undefined && { hashAlgorithm: entry.hash.algorithm }),
+    ...(entry.pixel_dtype !== undefined && { pixelDtype: entry.pixel_dtype }),
     ...(entry.enable_auto_tool_choice !== undefined && {
       enableAutoToolChoice: entry.enable_auto_tool_choice,
     }),

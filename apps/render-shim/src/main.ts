@@ -12,7 +12,12 @@ process.exit(await main(process.argv.slice(2)));
 async function main(argv: readonly string[]): Promise<number> {
   try {
     const config = loadShimConfig(argv, process.env);
-    return await run(config, await loadRenderer(config));
+    const renderer = await loadRenderer(config);
+    try {
+      return await run(config, renderer);
+    } finally {
+      await renderer.close();
+    }
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     for (const problem of error.problems) process.stderr.write(`render-shim: ${problem}\n`);

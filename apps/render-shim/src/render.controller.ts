@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
 
 import { Body, Controller, Get, Headers, HttpCode, Post, Res } from '@nestjs/common';
 import { RenderError, Renderer, writeAnswer } from '@llm-d/render';
@@ -25,7 +26,7 @@ export class RenderController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     requireJson(headers);
-    const prompt = await this.renderer.chat(body);
+    const prompt = await this.renderer.chat(body, { tensors: true });
     const requestId = `chatcmpl-${chooseId(headers, prompt.requestId)}`;
     await sendJson(reply, writeAnswer(prompt, { requestId, kwargsLists: wantsLists(headers) }));
   }
@@ -39,10 +40,11 @@ export class RenderController {
     requireJson(headers);
     const prompts = await this.renderer.completions(body);
     const id = `cmpl-${chooseId(headers, prompts[0]?.requestId)}`;
-    const answers = prompts.map((prompt, index) =>
-      writeAnswer(prompt, { requestId: prompts.length === 1 ? id : `${id}-${index}` }),
-    );
-    await sendJson(reply, `[${answers.join(',')}]`);
+    const answers = prompts.flatMap((prompt, index) => [
+      Buffer.from(index === 0 ? '[' : ','),
+      ...writeAnswer(prompt, { requestId: prompts.length === 1 ? id : `${id}-${index}` }),
+    ]);
+    await sendJson(reply, [...answers, Buffer.from(']')]);
   }
 
   @Post('/v1/responses/render')
@@ -63,7 +65,7 @@ export class RenderController {
   ): Promise<void> {
     requireJson(headers);
     const { tokenIds, tokenStrings } = await this.renderer.tokenizeRequest(body);
-    await sendJson(
+    await sendText(
       reply,
       `{"count":${tokenIds.length},"max_model_len":${this.renderer.maxModelLen},"tokens":[${tokenIds.join(',')}],"token_strs":${JSON.stringify(tokenStrings ?? null)}}`,
     );
@@ -77,7 +79,7 @@ export class RenderController {
   ): Promise<void> {
     requireJson(headers);
     const prompt = await this.renderer.detokenizeRequest(body);
-    await sendJson(reply, JSON.stringify({ prompt }));
+    await sendText(reply, JSON.stringify({ prompt }));
   }
 
   @Get('/v1/models')
@@ -139,13 +141,20 @@ function chooseId(headers: RequestHeaders, fromBody: string | undefined): string
   return fromBody ?? randomBytes(8).toString('hex');
 }
 
+async function sendText(reply: FastifyReply, text: string): Promise<void> {
+  await sendJson(reply, [Buffer.from(text)]);
+}
+
 /** As bytes: Fastify would add a charset to a text, which vLLM does not send. */
-async function sendJson(reply: FastifyReply, text: string): Promise<void> {
+async function sendJson(reply: FastifyReply, chunks: readonly Uint8Array[]): Promise<void> {
+  const byteLength = chunks.reduce((sum, chunk) => sum + chunk.byteLength, 0);
   await reply
     .code(200)
     .header('content-type', 'application/json')
+    .header('content-length', byteLength)
     .header('x-render-mode', 'embedded')
-    .send(Buffer.from(text));
+    // Tensors go to the socket as they are; putting the answer together would copy them.
+    .send(Readable.from(chunks, { objectMode: false }));
 }
 
 function notImplemented(route: string): RenderError {

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 
-import { RenderError } from './errors.ts';
+import { overloaded } from './errors.ts';
 
 /** Long encodings at the same time: one core stays free for the event loop. */
 const MAX_RUNNING = Math.max(1, availableParallelism() - 1);
@@ -16,11 +16,7 @@ export class EncodeGate {
   async run<T>(task: () => Promise<T>): Promise<T> {
     if (this.running >= MAX_RUNNING) {
       if (this.waiting.length >= MAX_WAITING) {
-        throw new RenderError(
-          503,
-          'ServiceUnavailableError',
-          'Too many prompts are waiting to be tokenized.',
-        );
+        throw overloaded('Too many prompts are waiting to be tokenized.');
       }
       // The place of the task that ends is handed over, so it is not counted again.
       await new Promise<void>((resolve) => this.waiting.push(resolve));

@@ -48,6 +48,11 @@ export function notImplemented(what: string, param: string | null = null): Rende
   );
 }
 
+/** 503 for work that we would do at a quieter time. */
+export function overloaded(message: string): RenderError {
+  return new RenderError(503, 'ServiceUnavailableError', message);
+}
+
 /** 404 for a model that is not served here; the message lists the names that are. */
 export function unknownModel(model: string, known: readonly string[]): RenderError {
   return new RenderError(

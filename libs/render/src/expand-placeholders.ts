@@ -34,7 +34,7 @@ export function expandPlaceholders(
       gridThw: [frames, rows, columns],
       width: image.width,
       height: image.height,
-      byteLength: image.byteLength,
+      byteLength: image.tensorJob.file.length,
     });
     write += image.tokens;
     read = at + 1;

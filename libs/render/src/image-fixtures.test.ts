@@ -1,7 +1,9 @@
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
 
-import { beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { decode, type ExtData } from '@msgpack/msgpack';
 
 import { writeAnswer } from './answer/write-answer.ts';
 import { RenderError } from './errors.ts';
@@ -19,6 +21,7 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
 interface ImageCase {
   readonly id: string;
   readonly model: string;
+  readonly model_id: string;
   readonly request: unknown;
   readonly status: number;
   readonly error?: {
@@ -31,7 +34,34 @@ interface ImageCase {
     readonly mm_hashes: { readonly image: string[] };
     readonly mm_placeholders: { readonly image: unknown[] };
     readonly mm_metadata: unknown;
-    readonly kwargs_items?: { readonly image_grid_thw: { readonly values: number[] } }[];
+    readonly kwargs_data?: null;
+    readonly kwargs_items?: RecordedItem[];
+  } | null;
+}
+
+/** A recorded item of `kwargs_data`, unpacked. */
+interface RecordedItem {
+  readonly blob_bytes: number;
+  readonly full_b64_file?: string;
+  readonly image_grid_thw: { readonly values: number[]; readonly field: unknown };
+  readonly pixel_values: {
+    readonly dtype: string;
+    readonly shape: number[];
+    readonly sha256: string;
+    readonly field: unknown;
+  };
+}
+
+interface Blob {
+  readonly image_grid_thw: { readonly data: [string, number[], ExtData]; readonly field: unknown };
+  readonly pixel_values: { readonly data: [string, number[], ExtData]; readonly field: unknown };
+}
+
+interface Answer {
+  readonly token_ids: number[];
+  readonly features: {
+    readonly kwargs_data: { readonly image: string[] } | null;
+    readonly [key: string]: unknown;
   } | null;
 }
 
@@ -99,10 +129,43 @@ function expand(runs: ImageCase['token_runs']): number[] {
   );
 }
 
+function decodeBlob(base64: string): Blob {
+  return decode(Buffer.from(base64, 'base64')) as Blob;
+}
+
+function tensorBytes({ data }: ExtData): Uint8Array {
+  if (typeof data === 'function') throw new Error('the decoder gives bytes');
+  return data;
+}
+
+function checkItem(base64: string, item: RecordedItem): void {
+  const blob = decodeBlob(base64);
+  const { image_grid_thw: grid, pixel_values: pixels } = blob;
+  const [gridDtype, gridShape, gridValues] = grid.data;
+  expect([gridDtype, gridShape, grid.field]).toEqual(['int64', [3], item.image_grid_thw.field]);
+  expect(
+    [...new BigInt64Array(Uint8Array.from(tensorBytes(gridValues)).buffer)].map(Number),
+  ).toEqual(item.image_grid_thw.values);
+  const [dtype, shape, values] = pixels.data;
+  const sha256 = createHash('sha256').update(tensorBytes(values)).digest('hex');
+  const { field } = pixels;
+  expect({ dtype, shape, sha256, field }).toEqual({
+    dtype: item.pixel_values.dtype,
+    shape: item.pixel_values.shape,
+    sha256: item.pixel_values.sha256,
+    field: item.pixel_values.field,
+  });
+  expect(Buffer.byteLength(base64, 'base64')).toBe(item.blob_bytes);
+  if (item.full_b64_file !== undefined) {
+    const whole = readFileSync(join(TESTDATA, 'images/blobs', item.full_b64_file), 'utf8');
+    expect(blob).toEqual(decodeBlob(whole));
+  }
+}
+
 async function check(renderer: Renderer, recorded: ImageCase): Promise<void> {
   const body = Buffer.from(JSON.stringify(JSON.parse(JSON.stringify(recorded.request), revive)));
   if (recorded.status !== 200) {
-    const error: unknown = await renderer.chat(body).then(
+    const error: unknown = await renderer.chat(body, { tensors: true }).then(
       () => undefined,
       (reason: unknown) => reason,
     );
@@ -115,24 +178,27 @@ async function check(renderer: Renderer, recorded: ImageCase): Promise<void> {
     });
     return;
   }
-  const prompt = await renderer.chat(body);
-  const answer = JSON.parse(writeAnswer(prompt, { requestId: 'id' })) as Record<string, unknown>;
+  const prompt = await renderer.chat(body, { tensors: true });
+  const text = Buffer.concat(writeAnswer(prompt, { requestId: 'id' })).toString();
+  const answer = JSON.parse(text) as Answer;
   if (recorded.prompt_text !== undefined) expect(prompt.promptText).toBe(recorded.prompt_text);
   if (recorded.echoed_model !== undefined) expect(prompt.model).toBe(recorded.echoed_model);
-  expect(answer['token_ids']).toEqual(expand(recorded.token_runs));
+  expect(answer.token_ids).toEqual(expand(recorded.token_runs));
   if (recorded.features === null) {
-    expect(answer['features']).toBeNull();
+    expect(answer.features).toBeNull();
     return;
   }
   const { mm_hashes, mm_placeholders, mm_metadata, kwargs_items } = recorded.features;
-  expect(answer['features']).toEqual({
-    mm_hashes,
-    mm_placeholders,
-    mm_metadata,
-    kwargs_data: null,
-  });
-  kwargs_items?.forEach((item, at) => {
+  const { kwargs_data: kwargs, ...features } = answer.features ?? {};
+  expect(features).toEqual({ mm_hashes, mm_placeholders, mm_metadata });
+  if (kwargs_items === undefined) {
+    expect(kwargs).toBeNull();
+    return;
+  }
+  expect(kwargs?.image).toHaveLength(kwargs_items.length);
+  kwargs_items.forEach((item, at) => {
     expect(prompt.images[at]?.gridThw).toEqual(item.image_grid_thw.values);
+    checkItem(kwargs?.image[at] ?? '', item);
   });
 }
 
@@ -146,6 +212,9 @@ function describeFixtures(
     let renderer: Renderer;
     beforeAll(async () => {
       renderer = await Renderer.load({ trustRequestMmKwargs: true, ...options });
+    });
+    afterAll(async () => {
+      await renderer.close();
     });
 
     it('covers all recorded cases', () => {
@@ -167,6 +236,20 @@ for (const model of ['qwen2-vl', 'qwen2_5-vl', 'qwen3-vl']) {
     recorded.filter((entry) => entry.model === model),
     120,
     { directory },
+  );
+}
+const bfloat16 = readCases('expected-bf16.jsonl');
+for (const model of ['qwen2_5-vl', 'qwen3-vl']) {
+  describeFixtures(
+    `${model} and bfloat16`,
+    bfloat16.filter((entry) => entry.model === `${model}-bf16`),
+    12,
+    {
+      directory: join(TESTDATA, 'models', model),
+      servedModelNames: [`${model}-bf16`],
+      hashModelId: bfloat16.find((entry) => entry.model === `${model}-bf16`)?.model_id ?? '',
+      pixelDtype: 'bfloat16',
+    },
   );
 }
 describeFixtures('the string format and sha256', readCases('expected-string.jsonl'), 22, {

@@ -8,6 +8,7 @@ import { z } from 'zod';
 
 const positive = z.int().positive();
 const optionalNumber = z.number().nullish();
+const perChannel = z.tuple([z.number(), z.number(), z.number()]);
 
 /** `config.json`: the few facts of a model that rendering needs. */
 const modelConfig = z.looseObject({
@@ -26,6 +27,10 @@ const preprocessorConfig = z.looseObject({
   max_pixels: positive.optional(),
   patch_size: positive.optional(),
   merge_size: positive.optional(),
+  /** The patch layout is written for two frames. */
+  temporal_patch_size: z.literal(2).optional(),
+  image_mean: perChannel.optional(),
+  image_std: perChannel.optional(),
   do_resize: z.boolean().optional(),
 });
 
@@ -60,6 +65,10 @@ const profileSettings = z.strictObject({
     })
     .optional(),
   max_model_len: positive.optional(),
+  /** Element type of image tensors, as the workers read them. */
+  pixel_dtype: z.enum(['uint8', 'bfloat16']).optional(),
+  /** Rounding of the resize filter: that of the fast image processors, or of the slow ones. */
+  resize_weights: z.enum(['torch', 'pillow']).optional(),
 });
 
 /** The parsed files of a profile directory. */

@@ -7,6 +7,7 @@ import { type ImageGeometry } from './image/geometry.ts';
 import { type ImageSettings } from './image/image-processor.ts';
 import { type HashAlgorithm } from './image/mm-hash.ts';
 import { type JsonObject, type JsonValue } from './json/json-value.ts';
+import { type PixelDtype } from './pixels/tensor-blob.ts';
 import { readProfileFiles, type ProfileFiles } from './profile-files.ts';
 import { fromJson, type Value } from './python/value.ts';
 import { ChatTemplate } from './template/chat-template.ts';
@@ -27,6 +28,8 @@ const IMAGE_MODEL_TYPES = new Set([
   'qwen3_5_moe',
 ]);
 const IMAGE_PLACEHOLDER = '<|vision_start|><|image_pad|><|vision_end|>';
+const CLIP_MEAN = [0.48145466, 0.4578275, 0.40821073] as const;
+const CLIP_STD = [0.26862954, 0.26130258, 0.27577711] as const;
 const SPECIAL_TOKENS = [
   'bos_token',
   'eos_token',
@@ -53,6 +56,8 @@ export interface ProfileOptions {
   readonly maxImages?: number;
   /** Pixels per image. */
   readonly maxImagePixels?: number;
+  /** Element type of image tensors; must be what the workers read. Default uint8. */
+  readonly pixelDtype?: PixelDtype;
   /** Accept `tool_choice` other than `none`; the workers then need a tool parser. Default true. */
   readonly enableAutoToolChoice?: boolean;
   /** Accept a `chat_template` in requests. Default false. */
@@ -100,6 +105,7 @@ export async function loadProfile(options: ProfileOptions = {}): Promise<Profile
   }
   const imageSettings: ImageSettings = {
     geometry: imageGeometry(files),
+    tensors: tensorSettings(files, options.pixelDtype),
     hashModelId: rootName,
     hashAlgorithm: options.hashAlgorithm ?? settings.hash?.algorithm ?? 'blake3',
     maxImages: options.maxImages ?? DEFAULT_MAX_IMAGES,
@@ -143,6 +149,18 @@ function imageGeometry({ preprocessorConfig: config }: ProfileFiles): ImageGeome
     minPixels: config?.min_pixels ?? config?.size?.shortest_edge ?? 3136,
     maxPixels: config?.max_pixels ?? config?.size?.longest_edge ?? 1_003_520,
     doResize: config?.do_resize ?? true,
+  };
+}
+
+/** Defaults are those of the image processor class, uint8 is that of the workers since vLLM 0.28. */
+function tensorSettings(
+  { preprocessorConfig: config, settings }: ProfileFiles,
+  pixelDtype: PixelDtype | undefined,
+): ImageSettings['tensors'] {
+  return {
+    dtype: pixelDtype ?? settings.pixel_dtype ?? 'uint8',
+    normalisation: { mean: config?.image_mean ?? CLIP_MEAN, std: config?.image_std ?? CLIP_STD },
+    resizeWeights: settings.resize_weights ?? 'torch',
   };
 }
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 
 import { Renderer } from './renderer.ts';
 
@@ -13,6 +13,9 @@ const IMAGE =
 let renderer: Renderer;
 beforeAll(async () => {
   renderer = await Renderer.load();
+});
+afterAll(async () => {
+  await renderer.close();
 });
 
 function chat(request: unknown) {
@@ -54,6 +57,15 @@ describe('the shipped profile', () => {
         byteLength: 69,
       },
     ]);
+  });
+
+  it('makes tensors only when it is told to', async () => {
+    const body = Buffer.from(JSON.stringify({ messages: [user([image])] }));
+    const plain = await renderer.chat(body);
+    expect(plain.kwargsData).toBeUndefined();
+    const { kwargsData, ...rest } = await renderer.chat(body, { tensors: true });
+    expect(kwargsData).toEqual([expect.any(Uint8Array)]);
+    expect(rest).toEqual(plain);
   });
 
   it('formats system, tools, calls and results as Qwen3-VL does', async () => {

@@ -2,12 +2,14 @@ import { detokenizeRequest, tokenizeRequest, type TokenizedRequest } from './tok
 import { renderChat } from './chat/render-chat.ts';
 import { renderCompletions } from './completions/render-completions.ts';
 import { RequestFields } from './chat/request-fields.ts';
+import { TensorPool } from './pixels/tensor-pool.ts';
 import { loadProfile, type Profile, type ProfileOptions } from './profile.ts';
 import { type RenderedPrompt } from './answer/rendered-prompt.ts';
 
 /** Renders requests for one model: template, tokenizer and image geometry, all in this process. */
 export class Renderer {
   private readonly profile: Profile;
+  private readonly tensorPool = new TensorPool();
 
   private constructor(profile: Profile) {
     this.profile = profile;
@@ -16,6 +18,11 @@ export class Renderer {
   /** Loads a profile; without a directory the shipped one. Rejects when a file is missing or unsupported. */
   static async load(options: ProfileOptions = {}): Promise<Renderer> {
     return new Renderer(await loadProfile(options));
+  }
+
+  /** Stops the threads that build tensors; what they work on is rejected. Needed only where tensors were asked for. */
+  async close(): Promise<void> {
+    await this.tensorPool.close();
   }
 
   /** Names that requests may use, the main one first. */
@@ -33,9 +40,16 @@ export class Renderer {
     return this.profile.maxModelLen;
   }
 
-  /** Renders the bytes of a chat request. Rejects with a `RenderError`; may be called concurrently. */
-  async chat(body: Uint8Array): Promise<RenderedPrompt> {
-    return renderChat(RequestFields.parse(body), this.profile);
+  /**
+   * Renders the bytes of a chat request. With `tensors` the images are decoded too, unless the request asks for the
+   * cheap mode. Rejects with a `RenderError`; may be called concurrently.
+   */
+  async chat(
+    body: Uint8Array,
+    options: { readonly tensors?: boolean } = {},
+  ): Promise<RenderedPrompt> {
+    const pool = options.tensors === true ? this.tensorPool : undefined;
+    return renderChat(RequestFields.parse(body), this.profile, pool);
   }
 
   /** Renders the bytes of a completions request: one result per prompt. Rejects with a `RenderError`. */

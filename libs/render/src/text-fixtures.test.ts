@@ -88,7 +88,9 @@ describe('requests recorded from vLLM 0.33 with the Qwen3 text model', () => {
       }
       const prompts = await run();
       if (isChat) expect(prompts[0]?.promptText).toBe(recorded.prompt_text);
-      const answers = prompts.map((prompt) => shape(writeAnswer(prompt, { requestId: 'id' })));
+      const answers = prompts.map((prompt) =>
+        shape(Buffer.concat(writeAnswer(prompt, { requestId: 'id' })).toString()),
+      );
       const expected = [recorded.answer].flat().map((answer) => {
         expect(Array.isArray(answer?.token_ids)).toBe(true);
         return {

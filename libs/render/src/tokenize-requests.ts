@@ -29,7 +29,7 @@ export async function tokenizeRequest(
 async function requestTokens(fields: RequestFields, profile: Profile): Promise<Uint32Array> {
   const common = readCommonFields(fields, profile);
   if (fields.has('messages')) {
-    return (await tokenizeChat(fields, profile, common, Infinity)).tokenIds;
+    return (await tokenizeChat(fields, profile, common, Infinity)).prompt.tokenIds;
   }
   const prompt = fields.text('prompt');
   if (prompt === undefined) throw invalidField('body.prompt', 'Field required');

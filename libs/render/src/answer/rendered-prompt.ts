@@ -23,6 +23,8 @@ export interface RenderedPrompt {
   /** Output of the chat template or the prompt as given; undefined when the request gave token ids. */
   readonly promptText: string | undefined;
   readonly images: RenderedImage[];
+  /** Tensor blob per image, base64 as ASCII bytes; undefined without images, and when nobody asked for tensors. */
+  readonly kwargsData?: readonly Uint8Array[] | undefined;
   /** Code point range of each id in `promptText`; undefined unless the request asks for it, and with images. */
   readonly tokenOffsets: readonly (readonly [number, number])[] | undefined;
   readonly samplingParams: JsonObject;
@@ -38,6 +40,6 @@ export interface RenderedPrompt {
   readonly parseContext: JsonValue;
   /** The request's `request_id`, for the answer's own id. */
   readonly requestId: string | undefined;
-  /** False when the request asks for hashes and placeholders only. */
-  readonly wantsMetadata: boolean;
+  /** False when the request asks for hashes and placeholders only: the cheap mode. */
+  readonly wantsTensors: boolean;
 }

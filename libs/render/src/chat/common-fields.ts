@@ -17,7 +17,7 @@ export type EchoedFields = Pick<
   | 'kvTransferParams'
   | 'ecTransferParams'
   | 'requestId'
-  | 'wantsMetadata'
+  | 'wantsTensors'
 >;
 
 /** What both routes read in the same way. */
@@ -65,7 +65,7 @@ export function readCommonFields(fields: RequestFields, limits: ServingLimits): 
       kvTransferParams,
       ecTransferParams: fields.object('ec_transfer_params') ?? null,
       requestId: fields.text('request_id'),
-      wantsMetadata: readPayload(fields) === 'tensors',
+      wantsTensors: readPayload(fields) === 'tensors',
     },
     wantsOffsets: fields.boolean('return_token_offsets') ?? false,
     truncation: readTruncation(fields, limits.maxModelLen),

@@ -4,6 +4,8 @@ import { badRequest } from '../errors.ts';
 import { expandPlaceholders } from '../expand-placeholders.ts';
 import { measureImages } from '../image/image-processor.ts';
 import { type JsonObject, type JsonValue } from '../json/json-value.ts';
+import { type TensorJob } from '../pixels/build-tensor.ts';
+import { type TensorPool } from '../pixels/tensor-pool.ts';
 import { type Profile } from '../profile.ts';
 import { checkLength, encodePrompt } from '../prompt-tokens.ts';
 import { fromJson, type Value } from '../python/value.ts';
@@ -20,15 +22,21 @@ import { readTools, type ToolSettings } from './tools.ts';
 const MAX_CHARACTERS_PER_TOKEN = 16;
 
 /** A chat as tokens, before its length is checked. */
-export interface ChatTokens extends Pick<
-  RenderedPrompt,
-  'tokenIds' | 'promptText' | 'images' | 'tokenOffsets'
-> {
-  readonly parseContext: JsonObject;
+export interface ChatTokens {
+  readonly prompt: Pick<
+    RenderedPrompt,
+    'tokenIds' | 'promptText' | 'images' | 'tokenOffsets' | 'parseContext'
+  >;
+  /** How to make the tensors of `prompt.images`. */
+  readonly tensorJobs: readonly TensorJob[];
 }
 
-/** Renders a chat request: messages, template, tokens, images. */
-export async function renderChat(fields: RequestFields, profile: Profile): Promise<RenderedPrompt> {
+/** Renders a chat request: messages, template, tokens, images. Without a pool there are no tensors. */
+export async function renderChat(
+  fields: RequestFields,
+  profile: Profile,
+  pool?: TensorPool,
+): Promise<RenderedPrompt> {
   const { maxModelLen } = profile;
   const common = readCommonFields(fields, profile);
   const requestedTokens = readRequestedTokens(
@@ -36,19 +44,23 @@ export async function renderChat(fields: RequestFields, profile: Profile): Promi
     ['max_completion_tokens', 'max_tokens'],
     maxModelLen,
   );
-  const chat = await tokenizeChat(fields, profile, common, maxModelLen);
-  checkLength(chat.tokenIds, maxModelLen);
-  return {
+  const { prompt, tensorJobs } = await tokenizeChat(fields, profile, common, maxModelLen);
+  checkLength(prompt.tokenIds, maxModelLen);
+  const rendered = {
     ...common.echoed,
-    ...chat,
+    ...prompt,
     samplingParams: samplingParams(fields, {
       defaults: profile.samplingDefaults,
-      room: maxModelLen - chat.tokenIds.length,
+      room: maxModelLen - prompt.tokenIds.length,
       requestedTokens,
       logprobs: readLogprobs(fields),
       isStreaming: common.echoed.stream,
     }),
   };
+  // Tensors come last: what is refused for another reason costs no decoding.
+  return pool === undefined || !rendered.wantsTensors || tensorJobs.length === 0
+    ? rendered
+    : { ...rendered, kwargsData: await pool.build(tensorJobs) };
 }
 
 /** The tokens of a chat; `maxTokens` bounds the text that is tokenized, Infinity for no bound. */
@@ -89,11 +101,13 @@ export async function tokenizeChat(
       : expandPlaceholders(ids, imageSettings.placeholderId, images);
   checkImageTruncation(expanded.tokenIds, images.length > 0, common);
   return {
-    tokenIds: expanded.tokenIds,
-    promptText,
-    images: expanded.images,
-    tokenOffsets: offsets,
-    parseContext: parseContext(fields, tools, kwargs, conversation.toolCallCount),
+    prompt: {
+      ...expanded,
+      promptText,
+      tokenOffsets: offsets,
+      parseContext: parseContext(fields, tools, kwargs, conversation.toolCallCount),
+    },
+    tensorJobs: images.map(({ tensorJob }) => tensorJob),
   };
 }
 

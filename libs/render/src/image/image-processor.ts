@@ -1,6 +1,8 @@
 import { badRequest } from '../errors.ts';
 import { type ImageReference } from '../chat/content-parts.ts';
 import { type JsonObject, type JsonValue } from '../json/json-value.ts';
+import { type TensorJob, type TensorSettings } from '../pixels/build-tensor.ts';
+import { type RgbColor } from '../pixels/rgb-image.ts';
 import { readImageUrl } from './data-url.ts';
 import { imageGrid, tokenCount, type GridThw, type ImageGeometry } from './geometry.ts';
 import { readImageHeader } from './image-header.ts';
@@ -13,6 +15,8 @@ const BACKGROUND = 'rgba_background_color';
 /** How the images of a profile are measured and hashed. */
 export interface ImageSettings {
   readonly geometry: ImageGeometry;
+  /** How pixels become tensors; the patches are those of `geometry`. */
+  readonly tensors: Omit<TensorSettings, 'patchSize' | 'mergeSize'>;
   readonly hashModelId: string;
   readonly hashAlgorithm: HashAlgorithm;
   /** Images per request. */
@@ -34,7 +38,8 @@ export interface MeasuredImage {
   readonly tokens: number;
   readonly width: number;
   readonly height: number;
-  readonly byteLength: number;
+  /** How to make its pixels; nothing is decoded yet. */
+  readonly tensorJob: TensorJob;
 }
 
 /** Measures and hashes the images of a request from their headers, one after the other. */
@@ -49,7 +54,11 @@ export async function measureImages(
       'image',
     );
   }
-  const geometry = withProcessorKwargs(settings.geometry, options.processor);
+  const geometry = withProcessorKwargs(
+    settings.geometry,
+    options.processor,
+    settings.tensors.dtype,
+  );
   const background = backgroundColor(options.mediaIo);
   const measured: MeasuredImage[] = [];
   for (const reference of references) {
@@ -63,7 +72,7 @@ async function measure(
   settings: ImageSettings,
   geometry: ImageGeometry,
   options: ImageOptions,
-  background: readonly [number, number, number],
+  background: RgbColor,
 ): Promise<MeasuredImage> {
   if (url === '') {
     throw badRequest(
@@ -95,7 +104,16 @@ async function measure(
     tokens: tokenCount(grid, geometry.mergeSize),
     width,
     height,
-    byteLength: file.length,
+    tensorJob: {
+      file,
+      grid,
+      background,
+      settings: {
+        ...settings.tensors,
+        patchSize: geometry.patchSize,
+        mergeSize: geometry.mergeSize,
+      },
+    },
   };
 }
 
@@ -109,7 +127,7 @@ function imageMediaIo(mediaIo: JsonObject): JsonObject {
   return image instanceof Map ? image : new Map<string, JsonValue>();
 }
 
-function backgroundColor(mediaIo: JsonObject): readonly [number, number, number] {
+function backgroundColor(mediaIo: JsonObject): RgbColor {
   const color: JsonValue = imageMediaIo(mediaIo).get(BACKGROUND) ?? null;
   if (color === null) return WHITE;
   const channels = Array.isArray(color) ? color.map(Number) : [];

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { Blake3Hasher } from '@napi-rs/blake-hash';
 
 import { type JsonObject, type JsonValue } from '../json/json-value.ts';
+import { type RgbColor } from '../pixels/rgb-image.ts';
 
 /** Hash functions that vLLM's `--mm-hasher-algorithm` knows. */
 export type HashAlgorithm = 'blake3' | 'sha256' | 'sha512';
@@ -14,7 +15,7 @@ export interface MmHashInput {
   /** The encoded file, or the caller's `uuid` that stands for it. */
   readonly content: Uint8Array | string;
   /** Background colour when decoding had to convert the image to RGB; left out for plain RGB images. */
-  readonly convertedOn?: readonly [number, number, number];
+  readonly convertedOn?: RgbColor;
   /** Request options that change decoding or processing, under their request names; empty ones do not count. */
   readonly factors?: Readonly<Record<string, JsonObject>>;
   readonly algorithm?: HashAlgorithm;

@@ -1,15 +1,28 @@
 import { type GridThw } from './geometry.ts';
+import { arrayHead, encodeMsgpack, extensionHead, mapHead } from './msgpack.ts';
 
-/** msgpack of `{"image_grid_thw": {"data": ["int64", [3], ext(3, 24 bytes)], "field": ["batched", {"keep_on_cpu": true}]}}`. */
-const PREFIX = Buffer.from(
-  '81ae696d6167655f677269645f74687782a46461746193a5696e7436349103c71803',
-  'hex',
-);
-const SUFFIX = Buffer.from('a56669656c6492a76261746368656481ab6b6565705f6f6e5f637075c3', 'hex');
+/** msgpack extension type of raw tensor bytes. */
+export const TENSOR_EXTENSION = 3;
 
 /** The base64 blob of `features.mm_metadata` for one Qwen-VL image: its grid and nothing else. */
 export function mmMetadata(grid: GridThw): string {
-  const values = Buffer.alloc(24);
+  return Buffer.concat([mapHead(1), gridEntry(grid)]).toString('base64');
+}
+
+/** Key and value of an image's grid in a msgpack map of its tensors. */
+export function gridEntry(grid: GridThw): Buffer {
+  const values = Buffer.alloc(8 * grid.length);
   grid.forEach((value, at) => values.writeBigInt64LE(BigInt(value), at * 8));
-  return Buffer.concat([PREFIX, values, SUFFIX]).toString('base64');
+  return Buffer.concat([
+    encodeMsgpack('image_grid_thw'),
+    mapHead(2),
+    encodeMsgpack('data'),
+    arrayHead(3),
+    encodeMsgpack('int64'),
+    encodeMsgpack([grid.length]),
+    extensionHead(TENSOR_EXTENSION, values.length),
+    values,
+    encodeMsgpack('field'),
+    encodeMsgpack(['batched', { keep_on_cpu: true }]),
+  ]);
 }

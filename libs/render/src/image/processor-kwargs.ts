@@ -1,19 +1,24 @@
 import { badRequest } from '../errors.ts';
 import { type JsonObject, type JsonValue } from '../json/json-value.ts';
+import { type PixelDtype } from '../pixels/tensor-blob.ts';
 import { type ImageGeometry } from './geometry.ts';
 
 const PARAM = 'mm_processor_kwargs';
-/** Options that leave size and raw pixels alone; they count for the hash only. */
-const WITHOUT_EFFECT = new Set(['do_normalize', 'do_rescale', 'rescale_factor']);
+/** Options that change normalised pixels only; with raw ones they count for the hash and nothing else. */
+const NORMALISING = new Set(['do_normalize', 'do_rescale', 'rescale_factor']);
 
-/** The geometry after a request's `mm_processor_kwargs`; a key we do not know is refused, not ignored. */
-export function withProcessorKwargs(geometry: ImageGeometry, kwargs: JsonObject): ImageGeometry {
+/** The geometry after a request's `mm_processor_kwargs`; a key without a rule here is refused, not ignored. */
+export function withProcessorKwargs(
+  geometry: ImageGeometry,
+  kwargs: JsonObject,
+  dtype: PixelDtype,
+): ImageGeometry {
   let current = geometry;
   for (const [key, value] of kwargs) {
     if (key === 'images_kwargs') {
       if (!(value instanceof Map)) throw badRequest(`${PARAM}.${key} must be an object`, PARAM);
-      current = withProcessorKwargs(current, value);
-    } else {
+      current = withProcessorKwargs(current, value, dtype);
+    } else if (!NORMALISING.has(key) || dtype !== 'uint8') {
       current = { ...current, ...override(key, value) };
     }
   }
@@ -32,7 +37,6 @@ function override(key: string, value: JsonValue): Partial<ImageGeometry> {
       if (typeof value !== 'boolean') throw badRequest(`${PARAM}.${key} must be a boolean`, PARAM);
       return { doResize: value };
     default:
-      if (WITHOUT_EFFECT.has(key)) return {};
       throw badRequest(`${PARAM}.${key} is not supported`, PARAM);
   }
 }

@@ -1,0 +1,123 @@
+import { availableParallelism } from 'node:os';
+
+import { overloaded, RenderError } from '../errors.ts';
+import { base64Length, type TensorJob } from './build-tensor.ts';
+import { blobBytes } from './tensor-blob.ts';
+import { TensorThread } from './tensor-thread.ts';
+
+/** Bounds of a {@link TensorPool}. */
+export interface TensorLimits {
+  /** One core stays free for the event loop. */
+  readonly threads: number;
+  /** Images that wait for a thread; more are refused with 503. */
+  readonly waitingImages: number;
+  /** Base64 bytes of all answers that are being built; more are refused with 503. */
+  readonly pendingBytes: number;
+  /** Base64 bytes of one answer; more are refused with 413. */
+  readonly answerBytes: number;
+  /** Longest time for one image, from its start; then its thread is stopped. */
+  readonly imageTimeoutMs: number;
+}
+
+const DEFAULT_LIMITS: TensorLimits = {
+  threads: Math.max(1, availableParallelism() - 1),
+  waitingImages: 256,
+  pendingBytes: 1 << 30,
+  answerBytes: 256 << 20,
+  imageTimeoutMs: 30_000,
+};
+
+/** A job that waits for a thread. */
+interface Waiting {
+  /** The jobs of its request. */
+  readonly jobs: readonly TensorJob[];
+  readonly resolve: (thread: TensorThread) => void;
+  readonly reject: (reason: RenderError) => void;
+}
+
+/** Builds image tensors on threads of its own, which start when they are first needed. */
+export class TensorPool {
+  private readonly limits: TensorLimits;
+  private readonly threads = new Set<TensorThread>();
+  private readonly idle: TensorThread[] = [];
+  private waiting: Waiting[] = [];
+  private pendingBytes = 0;
+  private isClosed = false;
+
+  constructor(limits: Partial<TensorLimits> = {}) {
+    this.limits = { ...DEFAULT_LIMITS, ...limits };
+  }
+
+  /**
+   * The blobs of one request's images in base64, in order. Rejects with a `RenderError`: the refusal of an image, 413
+   * for too much at once, 503 when too much waits or the pool closes, 504 for an image that takes too long.
+   */
+  async build(jobs: readonly TensorJob[]): Promise<Uint8Array[]> {
+    const bytes = jobs.reduce((sum, job) => sum + base64Bytes(job), 0);
+    this.admit(jobs.length, bytes);
+    this.pendingBytes += bytes;
+    try {
+      return await Promise.all(jobs.map((job) => this.run(jobs, job)));
+    } finally {
+      this.pendingBytes -= bytes;
+      // When one image fails, nobody reads the others.
+      this.waiting = this.waiting.filter((entry) => entry.jobs !== jobs);
+    }
+  }
+
+  /** Stops all threads; what runs and what waits is rejected with a 503. */
+  async close(): Promise<void> {
+    this.isClosed = true;
+    const reason = overloaded('The server is shutting down.');
+    for (const { reject } of this.waiting.splice(0)) reject(reason);
+    await Promise.all([...this.threads].map((thread) => thread.end(reason)));
+  }
+
+  private admit(images: number, bytes: number): void {
+    const { answerBytes, pendingBytes, waitingImages } = this.limits;
+    if (bytes > answerBytes) {
+      throw new RenderError(
+        413,
+        'RequestEntityTooLargeError',
+        `The image tensors take ${bytes} bytes of the answer, the limit is ${answerBytes}. Send fewer or smaller images, lower max_pixels, or leave the tensors out with mm_payload "none".`,
+      );
+    }
+    const isFull =
+      this.waiting.length + images > waitingImages || this.pendingBytes + bytes > pendingBytes;
+    if (this.isClosed || isFull) throw overloaded('Too many images are waiting to be processed.');
+  }
+
+  private async run(jobs: readonly TensorJob[], job: TensorJob): Promise<Uint8Array> {
+    const thread = await new Promise<TensorThread>((resolve, reject) => {
+      this.waiting.push({ jobs, resolve, reject });
+      this.dispatch();
+    });
+    try {
+      return await thread.run(job, this.limits.imageTimeoutMs);
+    } finally {
+      if (thread.isAlive) this.idle.push(thread);
+      else this.threads.delete(thread);
+      this.dispatch();
+    }
+  }
+
+  /** Hands free threads to those who wait, first come first served. */
+  private dispatch(): void {
+    while (this.waiting.length > 0) {
+      const thread = this.idle.pop() ?? this.start();
+      if (thread === undefined) return;
+      this.waiting.shift()?.resolve(thread);
+    }
+  }
+
+  private start(): TensorThread | undefined {
+    if (this.isClosed || this.threads.size >= this.limits.threads) return undefined;
+    const thread = new TensorThread();
+    this.threads.add(thread);
+    return thread;
+  }
+}
+
+function base64Bytes({ grid, settings }: TensorJob): number {
+  return base64Length(blobBytes(grid, settings.patchSize, settings.dtype));
+}
