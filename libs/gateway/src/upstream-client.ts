@@ -144,9 +144,9 @@ export class UpstreamClient {
     });
   }
 
-  /** Lets open calls finish, then closes all connections. */
+  /** Lets open calls finish, then closes all connections; may be called again. */
   async close(): Promise<void> {
-    await this.#pool.close();
+    if (!this.#pool.destroyed) await this.#pool.close();
   }
 
   /** Cuts all calls and connections. */

@@ -17,7 +17,8 @@ const typesByStatus: Partial<Record<number, string>> = {
 
 /** The `type` that OpenAI clients expect with a status. */
 export function errorType(status: number): string {
-  return typesByStatus[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error');
+  const isClientFault = status >= 400 && status < 500;
+  return typesByStatus[status] ?? (isClientFault ? 'invalid_request_error' : 'server_error');
 }
 
 /** The error object that clients of the OpenAI API read. */

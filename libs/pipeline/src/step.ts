@@ -27,6 +27,8 @@ export interface StepDependencies {
   /** Opens a client to a side service; it is closed with the pipeline. */
   readonly openUpstream: (options: UpstreamOptions) => UpstreamClient;
   readonly media: MediaSource;
+  /** Whether some step writes chat legs as token ids (`use_openai_format: false`). */
+  readonly hasTokensInLegs: boolean;
   readonly wire: WireOptions;
   readonly kvLeaseMs: number;
   readonly kvMultiSequence: 'local' | 'transfer';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Api, apiPaths } from '@llm-d/gateway';
 import { JsonDocument, type JsonInput } from '@llm-d/json-document';
 import { ForwardedHeaders, headerPolicy } from './forwarded-headers.ts';
-import { silentLogger } from './logger.ts';
+import { type Logger, silentLogger } from './logger.ts';
 import { RequestContext } from './request-context.ts';
 import { type ResponseSink } from './response-sink.ts';
 
@@ -55,6 +55,25 @@ export class MemorySink implements ResponseSink {
   }
 }
 
+/** A logger that keeps its lines; for tests that look for a warning. */
+export class MemoryLog implements Logger {
+  readonly lines: { level: keyof Logger; message: string; fields: object }[] = [];
+
+  error = (fields: object, message: string): void => this.#add('error', fields, message);
+  warn = (fields: object, message: string): void => this.#add('warn', fields, message);
+  info = (fields: object, message: string): void => this.#add('info', fields, message);
+  debug = (fields: object, message: string): void => this.#add('debug', fields, message);
+
+  /** Messages of one level in order. */
+  messages(level: keyof Logger): string[] {
+    return this.lines.filter((line) => line.level === level).map(({ message }) => message);
+  }
+
+  #add(level: keyof Logger, fields: object, message: string): void {
+    this.lines.push({ level, message, fields });
+  }
+}
+
 /** A request context with a body given as a value, or as text where its bytes matter. */
 export function requestContext(
   options: {
@@ -64,6 +83,7 @@ export function requestContext(
     signal?: AbortSignal;
     sink?: ResponseSink;
     requestId?: string;
+    log?: Logger;
   } = {},
 ): RequestContext {
   const { api = 'chat', body = { model: 'm', messages: [] } } = options;
@@ -76,6 +96,6 @@ export function requestContext(
     body: typeof body === 'string' ? JsonDocument.parse(Buffer.from(body)) : JsonDocument.of(body),
     signal: options.signal ?? new AbortController().signal,
     sink: options.sink ?? new MemorySink(),
-    log: silentLogger,
+    log: options.log ?? silentLogger,
   });
 }

@@ -26,7 +26,10 @@ export const builtInSteps: readonly StepDefinition[] = [
 ];
 
 /** What a pipeline is built from. */
-export interface PipelineOptions extends Omit<StepDependencies, 'gateway' | 'openUpstream'> {
+export interface PipelineOptions extends Omit<
+  StepDependencies,
+  'gateway' | 'openUpstream' | 'hasTokensInLegs'
+> {
   readonly steps: readonly StepConfig[];
   readonly gateway: UpstreamOptions;
   /** Further kinds of steps. */
@@ -50,7 +53,13 @@ export function buildPipeline(options: PipelineOptions): Pipeline {
     clients.push(client);
     return client;
   };
-  const all: StepDependencies = { ...dependencies, openUpstream, gateway: toGateway };
+  const hasTokensInLegs = steps.some(isTokensIn);
+  const all: StepDependencies = {
+    ...dependencies,
+    openUpstream,
+    gateway: toGateway,
+    hasTokensInLegs,
+  };
   const built = steps.map((step) =>
     registry.build(step, all, (key, known) => onUnknownParam(step.type, key, known)),
   );
@@ -66,12 +75,14 @@ export function buildPipeline(options: PipelineOptions): Pipeline {
   });
 }
 
+const isTokensIn = ({ params }: StepConfig): boolean => params?.['use_openai_format'] === false;
+
 function checkOrder(steps: readonly StepConfig[], built: readonly NamedStep[]): void {
   if (!built.some(({ isTerminal }) => isTerminal)) {
     throw new Error('pipeline.steps: expected a step that answers the client, such as decode');
   }
   const renderAt = steps.findIndex(({ type }) => type === render.type);
-  const tokensInAt = steps.findIndex(({ params }) => params?.['use_openai_format'] === false);
+  const tokensInAt = steps.findIndex(isTokensIn);
   if (tokensInAt >= 0 && (renderAt < 0 || renderAt > tokensInAt)) {
     throw new Error(
       `pipeline.steps: ${steps[tokensInAt]?.type} has use_openai_format: false and needs a render step before it`,

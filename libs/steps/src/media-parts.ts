@@ -16,25 +16,41 @@ export interface MediaPart {
  * @throws BadRequestError for an image part without a usable URL: skipping it would pair later images with wrong hashes.
  */
 export function mediaParts(ctx: RequestContext): MediaPart[] {
+  if (ctx.api !== 'chat') return [];
   const found: MediaPart[] = [];
-  if (ctx.api !== 'chat') return found;
-  let m = 0;
+  let index = 0;
   for (const message of ctx.body.get('messages')?.elements() ?? []) {
-    let p = 0;
-    for (const part of message.get('content')?.elements() ?? []) {
-      if (part.get('type')?.text() === 'image_url') {
-        const path = `messages[${m}].content[${p}]`;
-        const url = part.get('image_url')?.get('url');
-        if (url?.kind !== 'string') {
-          throw new BadRequestError(`${path}: image_url.url must be a text`, {
-            param: `${path}.image_url.url`,
-          });
-        }
-        found.push({ part, url, path });
-      }
-      p++;
-    }
-    m++;
+    found.push(...partsOfMessage(message, `messages[${index}].content`));
+    index++;
   }
   return found;
+}
+
+/** Walks inside the loop over the members: what has been walked need not be skipped again. Of duplicates the last counts. */
+function partsOfMessage(message: JsonSpan, path: string): MediaPart[] {
+  let found: MediaPart[] = [];
+  for (const { name, value: content } of message.members()) {
+    if (name !== 'content') continue;
+    found = [];
+    let index = 0;
+    for (const part of content.elements()) {
+      const item = mediaPart(part, `${path}[${index}]`);
+      if (item) found.push(item);
+      index++;
+    }
+  }
+  return found;
+}
+
+function mediaPart(part: JsonSpan, path: string): MediaPart | undefined {
+  let [isImage, url] = [false, undefined as JsonSpan | undefined];
+  for (const { name, value } of part.members()) {
+    if (name === 'type') isImage = value.text() === 'image_url';
+    else if (name === 'image_url') url = value.get('url');
+  }
+  if (!isImage) return undefined;
+  if (url?.kind === 'string') return { part, url, path };
+  throw new BadRequestError(`${path}: image_url.url must be a text`, {
+    param: `${path}.image_url.url`,
+  });
 }

@@ -1,12 +1,14 @@
-import { type StreamFlow, TransportError, type UpstreamClient } from '@llm-d/gateway';
+import { type StreamFlow, type UpstreamClient } from '@llm-d/gateway';
 import { type JsonRaw } from '@llm-d/json-document';
 import {
+  ClientGoneError,
   CoordinatorError,
   errorBody,
   type RequestContext,
   ResponseStartedError,
   type StepDependencies,
-  UpstreamTransportError,
+  toCoordinatorError,
+  UpstreamError,
 } from '@llm-d/pipeline';
 import { ownHeaders, startLeg } from './leg.ts';
 
@@ -32,7 +34,8 @@ const notRelayed = new Set([
  * Hands a worker's answer to the client as bytes, holding the worker back while the client reads slowly.
  *
  * @returns whether the worker served; false when it answered `deferStatus`.
- * @throws ResponseStartedError when the answer was an error or broke off after it had started.
+ * @throws UpstreamError for an error that is not JSON: a gateway's own text instead of a worker's answer (design.md
+ *   decision 16). ResponseStartedError when the answer was an error or broke off after it had started.
  */
 export async function relayLeg(
   ctx: RequestContext,
@@ -44,6 +47,7 @@ export async function relayLeg(
   const entry = startLeg(ctx, step);
   const stream = new StreamEnd();
   let held: StreamFlow | undefined;
+  const refusal: { error?: UpstreamError } = {};
   try {
     await client.stream(
       {
@@ -59,6 +63,11 @@ export async function relayLeg(
         start(status, answered, flow) {
           entry.status = status;
           if (status === deferStatus) return false;
+          if (status >= 400 && !isJson(answered)) {
+            const headers = status === 429 || status === 503 ? pick(answered, overloadNames) : [];
+            refusal.error = new UpstreamError(step, status, { headers });
+            return false;
+          }
           held = flow;
           sink.onDrain(() => flow.resume());
           stream.begin(answered);
@@ -79,6 +88,7 @@ export async function relayLeg(
   }
   const { status = 0 } = entry;
   if (status === deferStatus) return false;
+  if (refusal.error) throw refusal.error;
   sink.end();
   if (status >= 400) throw new ResponseStartedError(step, status);
   return true;
@@ -86,13 +96,9 @@ export async function relayLeg(
 
 /** Ends an answer that cannot be completed: an event stream with one error event, everything else with a cut. */
 function breakOff(ctx: RequestContext, step: string, stream: StreamEnd, cause: unknown): never {
-  const isGone = ctx.signal.aborted;
+  const isGone = ctx.signal.reason instanceof ClientGoneError;
   if (stream.isEventStream && !isGone) {
-    const error =
-      cause instanceof TransportError
-        ? new UpstreamTransportError(step, cause)
-        : new ResponseStartedError(step, 0, { cause });
-    error.step = step;
+    const error = toCoordinatorError(cause, step);
     const event = JSON.stringify(errorBody(error, ctx.requestId));
     ctx.sink.write(Buffer.from(`${stream.separator}data: ${event}\n\n`));
     ctx.sink.end();
@@ -101,13 +107,24 @@ function breakOff(ctx: RequestContext, step: string, stream: StreamEnd, cause: u
   throw new ResponseStartedError(step, 0, { cause });
 }
 
-function relayable(headers: readonly string[]): string[] {
-  const passed: string[] = [];
+const relayable = (headers: readonly string[]): string[] =>
+  pick(headers, (name) => !notRelayed.has(name));
+
+/** What tells a client when to come back. */
+const overloadNames = (name: string): boolean =>
+  name === 'retry-after' || name === 'x-should-retry';
+
+const isJson = (headers: readonly string[]): boolean =>
+  /^application\/(?:[^;]+\+)?json/i.test(pick(headers, (name) => name === 'content-type')[1] ?? '');
+
+/** The headers whose lower-case name is wanted; names and values in turn. */
+function pick(headers: readonly string[], isWanted: (name: string) => boolean): string[] {
+  const picked: string[] = [];
   for (let i = 0; i + 1 < headers.length; i += 2) {
     const name = headers[i] ?? '';
-    if (!notRelayed.has(name.toLowerCase())) passed.push(name, headers[i + 1] ?? '');
+    if (isWanted(name.toLowerCase())) picked.push(name, headers[i + 1] ?? '');
   }
-  return passed;
+  return picked;
 }
 
 /** Knows whether an event can be added to a stream, and what must come before it. */

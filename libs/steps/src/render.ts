@@ -1,4 +1,4 @@
-import { duration, text } from '@llm-d/config';
+import { duration, oneOf, setting } from '@llm-d/config';
 import { apiPaths } from '@llm-d/gateway';
 import { type JsonSpan } from '@llm-d/json-document';
 import {
@@ -20,14 +20,19 @@ import { checkPlaceholders, checkTokenCount } from './prompt-limits.ts';
 const connectTimeoutMs = 30_000;
 const type = 'render';
 
+/** The present spelling and the one before it; a render server that knows neither answers the tensors (render.md 10.2). */
+const withoutTensors = { mm_payload: 'none', return_mm_kwargs: false };
+
 /** Gets the token ids of the prompt and the hashes and placeholders of its media from the render service. */
 export const render = defineStep({
   type,
   params: z.strictObject({
     /** Base URL; the client's path and `/render` are appended. */
-    address: text.refine((address) => URL.canParse(address) && /^https?:/.test(address), {
-      error: 'an http address such as http://render:8000',
-    }),
+    address: setting('an http address such as http://render:8000', (address) =>
+      typeof address === 'string' && URL.canParse(address) && /^https?:/.test(address)
+        ? address
+        : undefined,
+    ),
     /** Whole call including its body; 0 = no limit. */
     timeout: duration.prefault('30s'),
     /** Accepted as upstream does; connections are not capped here and close after `idle_conn_timeout`. */
@@ -35,6 +40,8 @@ export const render = defineStep({
     idle_conn_timeout: duration.prefault('90s'),
     /** MB of one answer. */
     max_response_size: positiveInteger.prefault(256),
+    /** `auto` asks for no tensors where every leg speaks the OpenAI format: workers make their own then. */
+    mm_payload: oneOf('full', 'auto').prefault('full'),
     /** 0 = unlimited. */
     max_total_tokens: count.prefault(0),
     /** 0 = unlimited. */
@@ -54,9 +61,11 @@ export const render = defineStep({
       idleTimeoutMs: params.idle_conn_timeout,
       maxAnswerBytes: params.max_response_size * bytesPerMb,
     });
+    const needsNoTensors = params.mm_payload === 'auto' && !dependencies.hasTokensInLegs;
     const call = async (ctx: RequestContext): Promise<JsonSpan> => {
       const path = `${apiPaths[ctx.api]}/render`;
-      const leg = { name: type, step: type, client, path, body: ctx.body.toRaw() };
+      const body = needsNoTensors ? ctx.body.with(withoutTensors).toRaw() : ctx.body.toRaw();
+      const leg = { name: type, step: type, client, path, body };
       const answer = await readLeg(ctx, dependencies, leg);
       captureHeaders(ctx, dependencies, [answer]);
       return answer.value;

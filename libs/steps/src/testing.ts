@@ -119,6 +119,7 @@ export class Rig {
   #common(): Omit<StepDependencies, 'gateway' | 'openUpstream'> {
     return {
       media: inlineMedia,
+      hasTokensInLegs: false,
       wire: {
         phaseHeader: 'EPP-Profile',
         generateTransferParams: 'top-level',

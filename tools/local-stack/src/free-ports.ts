@@ -1,21 +1,29 @@
-import { createServer, type Server } from 'node:net';
+import { randomInt } from 'node:crypto';
+import { createServer } from 'node:net';
 
-/** Ports of loopback that nobody listens on, all different. */
+/** Below the ports that the system hands out: a child listens seconds later, and no connection may take its port until then. */
+const [firstPort, lastPort] = [15_000, 32_000];
+
+/** Each caller starts at a block of its own, so that stacks that start together seldom try the same ports. */
+const blockSize = 100;
+
+/** Ports of loopback that nobody listens on, all different. @throws Error when there are not enough. */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(Array.from({ length: count }, listen));
-  const ports = servers.map((server) => {
-    const address = server.address();
-    if (address === null || typeof address === 'string') throw new Error('no port was assigned');
-    return address.port;
-  });
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
+  const blocks = (lastPort - firstPort) / blockSize;
+  let port = firstPort + randomInt(blocks) * blockSize;
+  const found: number[] = [];
+  for (let tried = firstPort; found.length < count; tried++) {
+    if (tried === lastPort) throw new Error(`fewer than ${count} ports are free`);
+    if (await isFree(port)) found.push(port);
+    port = port + 1 < lastPort ? port + 1 : firstPort;
+  }
+  return found;
 }
 
-function listen(): Promise<Server> {
-  return new Promise((resolve, reject) => {
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => resolve(server));
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
 }

@@ -112,7 +112,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const coordinatorSpec = (name: string, port: number, settings: CoordinatorSettings) => {
     const steps = (settings.steps ?? cascade).map((type) =>
       type === 'render'
-        ? { type, params: { address: settings.renderUrl ?? renderUrl } }
+        ? { type, params: { address: settings.renderUrl ?? renderUrl, mm_payload: 'auto' } }
         : { type },
     );
     const config = {

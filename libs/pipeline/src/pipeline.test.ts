@@ -1,0 +1,141 @@
+import { TransportError } from '@llm-d/gateway';
+import { describe, expect, it } from '@jest/globals';
+import { BadRequestError, ClientGoneError } from './errors.ts';
+import { Pipeline } from './pipeline.ts';
+import { type RequestContext } from './request-context.ts';
+import { type StepOutcome } from './step.ts';
+import { type NamedStep } from './step-registry.ts';
+import { requestContext } from './testing.ts';
+
+const step = (
+  type: string,
+  run: (ctx: RequestContext) => StepOutcome | Promise<StepOutcome>,
+): NamedStep => ({ type, isTerminal: false, run: async (ctx) => run(ctx) });
+
+/** A step that notes that it ran. */
+function noting(type: string, ran: string[], outcome: StepOutcome = 'continue'): NamedStep {
+  return step(type, () => {
+    ran.push(type);
+    return outcome;
+  });
+}
+
+describe('Pipeline', () => {
+  it('runs the steps in order', async () => {
+    const ran: string[] = [];
+    await new Pipeline(['a', 'b', 'c'].map((type) => noting(type, ran))).run(requestContext());
+    expect(ran).toEqual(['a', 'b', 'c']);
+  });
+
+  it('stops at the step that served', async () => {
+    const ran: string[] = [];
+    const steps = [noting('a', ran), noting('b', ran, 'served'), noting('c', ran)];
+    const ctx = requestContext();
+    await new Pipeline(steps).run(ctx);
+    expect(ran).toEqual(['a', 'b']);
+    expect(ctx.timeline.map(({ name, kind }) => [name, kind])).toEqual([
+      ['a', 'step'],
+      ['b', 'step'],
+    ]);
+  });
+
+  it('stops at a failure and says which step it was', async () => {
+    const ran: string[] = [];
+    const failure = new BadRequestError('no', { param: 'prompt' });
+    const failing = step('b', () => {
+      throw failure;
+    });
+    const ctx = requestContext();
+    const run = new Pipeline([noting('a', ran), failing, noting('c', ran)]).run(ctx);
+    await expect(run).rejects.toBe(failure);
+    expect(failure).toMatchObject({ step: 'b', code: 'BAD_REQUEST', status: 400, param: 'prompt' });
+    expect(ran).toEqual(['a']);
+    expect(
+      ctx.timeline.every(({ startMs, endMs }) => endMs !== undefined && endMs >= startMs),
+    ).toBe(true);
+  });
+
+  it('keeps the step that an error names already', async () => {
+    const failure = new BadRequestError('no');
+    failure.step = 'inner';
+    const failing = step('outer', () => {
+      throw failure;
+    });
+    await expect(new Pipeline([failing]).run(requestContext())).rejects.toMatchObject({
+      step: 'inner',
+    });
+  });
+
+  it.each([
+    {
+      name: 'a call without an answer',
+      thrown: new TransportError('reset'),
+      code: 'UPSTREAM_UNREACHABLE',
+    },
+    { name: 'a bug', thrown: new TypeError('x of undefined'), code: 'INTERNAL_ERROR' },
+    { name: 'something that is no error', thrown: 'text', code: 'INTERNAL_ERROR' },
+  ])('turns $name into an error of its own', async ({ thrown, code }) => {
+    const failing = step('b', () => {
+      // Steps of other packages may throw what they like.
+      throw thrown as Error;
+    });
+    await expect(new Pipeline([failing]).run(requestContext())).rejects.toMatchObject({
+      code,
+      step: 'b',
+    });
+  });
+
+  it('runs no step once the client has left', async () => {
+    const ran: string[] = [];
+    const signal = AbortSignal.abort(new ClientGoneError());
+    const run = new Pipeline([noting('a', ran)]).run(requestContext({ signal }));
+    await expect(run).rejects.toMatchObject({ code: 'CLIENT_GONE', status: 499 });
+    expect(ran).toEqual([]);
+  });
+
+  it('runs no further step when the client leaves between two', async () => {
+    const ran: string[] = [];
+    const client = new AbortController();
+    const leaving = step('a', () => {
+      client.abort(new ClientGoneError());
+      return 'continue';
+    });
+    const run = new Pipeline([leaving, noting('b', ran)]).run(
+      requestContext({ signal: client.signal }),
+    );
+    await expect(run).rejects.toMatchObject({ code: 'CLIENT_GONE', step: 'b' });
+    expect(ran).toEqual([]);
+  });
+
+  it('gives the reason of the abort, not what the cut leg says of it', async () => {
+    const client = new AbortController();
+    const cut = step('a', () => {
+      client.abort(new ClientGoneError());
+      throw new TransportError('reset');
+    });
+    const run = new Pipeline([cut]).run(requestContext({ signal: client.signal }));
+    await expect(run).rejects.toMatchObject({ code: 'CLIENT_GONE' });
+  });
+
+  it('prepares every request before its first step', async () => {
+    const seen: string[] = [];
+    const pipeline = new Pipeline(
+      [step('a', (ctx) => (seen.push(ctx.body.toString()), 'served'))],
+      {
+        prepare: (ctx) => {
+          ctx.body = ctx.body.with({ prepared: true });
+        },
+      },
+    );
+    await pipeline.run(requestContext({ body: '{}' }));
+    expect(seen).toEqual(['{"prepared":true}']);
+  });
+
+  it('closes what it was given to close', async () => {
+    let closed = 0;
+    const pipeline = new Pipeline([], { close: () => Promise.resolve(void closed++) });
+    await pipeline.close();
+    expect(closed).toBe(1);
+    await new Pipeline([]).close();
+  });
+});

@@ -1,0 +1,272 @@
+import {
+  ClientGoneError,
+  type MediaContent,
+  type MediaLimits,
+  type MediaReference,
+  type MediaSource,
+  type RequestContext,
+} from '@llm-d/pipeline';
+import { requestContext } from '@llm-d/pipeline/testing';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { replaceMediaUrls } from './replace-media-urls.ts';
+import { Rig } from './testing.ts';
+
+class Fault extends Error {
+  readonly code: string;
+  readonly stepStatus: number;
+  readonly safeMessage: string;
+  readonly index: number | undefined;
+
+  constructor(code: string, stepStatus: number, safeMessage: string, index?: number) {
+    super(`SECRET ${code}`);
+    [this.code, this.stepStatus, this.safeMessage, this.index] = [
+      code,
+      stepStatus,
+      safeMessage,
+      index,
+    ];
+  }
+}
+
+/** A source that knows some URLs and some types of inline items. */
+class SmallSource implements MediaSource {
+  readonly asked: { references: readonly MediaReference[]; limits: MediaLimits }[] = [];
+  readonly checked: string[] = [];
+  /** Never answers; ends with the signal. */
+  isStalled = false;
+
+  checkLimits({ allowedDomains }: MediaLimits): void {
+    if (allowedDomains.includes('a b')) throw new Error('allowed_domains: "a b" is no host name');
+  }
+
+  async fetchMany(
+    references: readonly MediaReference[],
+    limits: MediaLimits,
+    signal: AbortSignal,
+  ): Promise<readonly MediaContent[]> {
+    this.asked.push({ references, limits });
+    if (this.isStalled) {
+      await new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason as Error));
+      });
+    }
+    signal.throwIfAborted();
+    return references.map(({ url }, index) => {
+      const type = /^https?:\/\/media\/(jpeg|png)\//.exec(url)?.[1];
+      if (!type) throw new Fault('media_blocked', 400, 'the address is not allowed', index);
+      const bytes = Buffer.from(url.slice(-1));
+      return {
+        contentType: `image/${type}`,
+        byteLength: bytes.length,
+        base64: () => bytes.toString('base64'),
+      };
+    });
+  }
+
+  checkDataUri(uri: Uint8Array): void {
+    const text = Buffer.from(uri).toString();
+    this.checked.push(text);
+    if (!/^data:image\/\w+;base64,/i.test(text))
+      throw new Fault('media_type', 400, 'an image type is expected');
+  }
+}
+
+let rig: Rig;
+let media: SmallSource;
+beforeEach(async () => {
+  rig = await Rig.open();
+  media = new SmallSource();
+});
+afterEach(() => rig.close());
+
+const part = (url: string, more = ''): string =>
+  `{"type":"image_url","image_url":{ "detail":"low","url":${JSON.stringify(url)}${more}}}`;
+const bodyOf = (...parts: string[]): string =>
+  `{"model":"m","messages":[{"content":[{"type":"text","text":"é"},${parts.join(', ')}]}],"seed":1.0}`;
+const run = (ctx: RequestContext, params = {}): Promise<unknown> =>
+  rig.step(replaceMediaUrls, params, { media })(ctx);
+const partsOf = (ctx: RequestContext): string[] =>
+  ctx.media.map((entry) => (entry.part ? ctx.body.extract(entry.part).toString() : ''));
+
+describe('replace-media-urls', () => {
+  it('puts the bytes in the place of a URL and changes nothing else', async () => {
+    const ctx = requestContext({ body: bodyOf(part('http://media/jpeg/a', ',"x":[ 1.0 ]')) });
+    expect(await run(ctx)).toBe('continue');
+    expect(ctx.body.toString()).toBe(bodyOf(part('data:image/jpeg;base64,YQ==', ',"x":[ 1.0 ]')));
+    expect(ctx.media).toEqual([{ modality: 'image', part: expect.anything() }]);
+    expect(media.asked[0]?.references).toEqual([{ url: 'http://media/jpeg/a', modality: 'image' }]);
+  });
+
+  it.each([
+    {
+      name: 'three by URL',
+      urls: ['http://media/png/a', 'http://media/png/b', 'http://media/jpeg/c'],
+    },
+    { name: 'by URL, then inline', urls: ['http://media/png/a', 'data:image/gif;base64,eA=='] },
+    { name: 'inline, then by URL', urls: ['data:image/gif;base64,eA==', 'http://media/png/a'] },
+    { name: 'the same one twice', urls: ['http://media/png/a', 'http://media/png/a'] },
+  ])('keeps the order of images: $name', async ({ urls }) => {
+    const ctx = requestContext({ body: bodyOf(...urls.map((url) => part(url))) });
+    await run(ctx);
+    const wanted = urls.map((url) => {
+      const [, type, name] = /media\/(\w+)\/(\w)$/.exec(url) ?? [];
+      return name ? `data:image/${type};base64,${Buffer.from(name).toString('base64')}` : url;
+    });
+    expect(partsOf(ctx)).toEqual(wanted.map((url) => part(url)));
+    expect(ctx.body.toString()).toBe(bodyOf(...wanted.map((url) => part(url))));
+  });
+
+  it('leaves inline items as they are, in whatever letters their scheme is', async () => {
+    const urls = ['data:image/png;base64,eA==', 'DATA:IMAGE/PNG;base64,eA=='];
+    const body = bodyOf(...urls.map((url) => part(url)));
+    const ctx = requestContext({ body });
+    await run(ctx);
+    expect(ctx.body.toString()).toBe(body);
+    expect(media.checked).toEqual(urls);
+    expect(media.asked).toEqual([]);
+  });
+
+  it('understands a URL that is written with escapes', async () => {
+    const escaped = bodyOf(part('X')).replace('"X"', '"http:\\/\\/media\\/png\\/\\u0061"');
+    const ctx = requestContext({ body: escaped });
+    await run(ctx);
+    expect(ctx.body.toString()).toContain('"url":"data:image/png;base64,YQ=="');
+    const inline = requestContext({
+      body: bodyOf(part('X')).replace('"X"', '"d\\u0061ta:image\\/png;base64,eA=="'),
+    });
+    await run(inline);
+    expect(media.checked).toEqual(['data:image/png;base64,eA==']);
+  });
+
+  it.each([
+    { api: 'chat', body: '{"messages":[{"content":"text"}]}' },
+    { api: 'chat', body: '{}' },
+    { api: 'completions', body: bodyOf(part('http://media/png/a')) },
+    { api: 'generate', body: bodyOf(part('http://media/png/a')) },
+  ] as const)('does nothing for $body on $api', async ({ api, body }) => {
+    const ctx = requestContext({ api, body });
+    expect(await run(ctx)).toBe('continue');
+    expect(ctx.media).toEqual([]);
+    expect(ctx.body.toString()).toBe(body);
+    expect(media.asked).toEqual([]);
+  });
+
+  it('refuses more items than allowed before any download', async () => {
+    const body = bodyOf(
+      part('http://media/png/a'),
+      part('data:image/png;base64,eA=='),
+      part('http://media/png/b'),
+    );
+    const ctx = requestContext({ body });
+    await expect(run(ctx, { max_multimodal_entries: 2 })).rejects.toMatchObject({
+      status: 400,
+      code: 'media_too_many_items',
+      message: 'too many multimodal entries: got 3, max 2',
+    });
+    expect(media.asked).toEqual([]);
+    expect(ctx.media).toEqual([]);
+    await run(requestContext({ body }), { max_multimodal_entries: 3 });
+  });
+
+  it.each([
+    {
+      urls: ['http://media/png/a', 'http://10.0.0.1/x'],
+      param: 'messages[0].content[2]',
+      text: 'the address is not allowed',
+    },
+    {
+      urls: ['data:image/png;base64,eA==', 'data:text/html;base64,eA=='],
+      param: 'messages[0].content[2]',
+      text: 'an image type is expected',
+    },
+    {
+      urls: ['data:image/png;base64,eA==', 'ftp://x/y'],
+      param: 'messages[0].content[2]',
+      text: 'the address is not allowed',
+    },
+  ])('names the item that cannot be had: $param', async ({ urls, param, text }) => {
+    const ctx = requestContext({ body: bodyOf(...urls.map((url) => part(url))) });
+    await expect(run(ctx)).rejects.toMatchObject({
+      name: 'MediaRefusedError',
+      status: 400,
+      param,
+      message: `${param}: ${text}`,
+      cause: expect.any(Fault),
+    });
+    expect(ctx.media).toEqual([]);
+  });
+
+  it('passes the client’s leaving on to the downloads', async () => {
+    const client = new AbortController();
+    media.isStalled = true;
+    const running = run(
+      requestContext({ body: bodyOf(part('http://media/png/a')), signal: client.signal }),
+    );
+    client.abort(new ClientGoneError());
+    await expect(running).rejects.toMatchObject({ code: 'CLIENT_GONE' });
+  });
+
+  it('lets faults of its own through', async () => {
+    const broken: MediaSource = {
+      checkLimits() {},
+      checkDataUri() {},
+      fetchMany: () => Promise.reject(new TypeError('bug')),
+    };
+    const ctx = requestContext({ body: bodyOf(part('http://media/png/a')) });
+    await expect(rig.step(replaceMediaUrls, {}, { media: broken })(ctx)).rejects.toThrow(TypeError);
+  });
+});
+
+describe('the parameters of replace-media-urls', () => {
+  it('have defaults', async () => {
+    await run(requestContext({ body: bodyOf(part('http://media/png/a')) }));
+    expect(media.asked[0]?.limits).toEqual({
+      downloadTimeoutMs: 10_000,
+      maxConcurrentDownloads: 10,
+      maxDownloadBytes: 10_485_760,
+      maxTotalDownloadBytes: 50_331_648,
+      allowPrivateNetworks: false,
+      allowedDomains: [],
+    });
+  });
+
+  it('reach the source', async () => {
+    const params = {
+      download_timeout: '1.5s',
+      max_concurrent_downloads: 5,
+      max_download_size: 5.0,
+      max_total_download_size: 6,
+      allow_private_networks: true,
+      allowed_domains: ['media'],
+    };
+    await run(requestContext({ body: bodyOf(part('http://media/png/a')) }), params);
+    expect(media.asked[0]?.limits).toEqual({
+      downloadTimeoutMs: 1500,
+      maxConcurrentDownloads: 5,
+      maxDownloadBytes: 5_242_880,
+      maxTotalDownloadBytes: 6_291_456,
+      allowPrivateNetworks: true,
+      allowedDomains: ['media'],
+    });
+  });
+
+  it.each([
+    { params: { download_timeout: 'abc' }, key: 'download_timeout' },
+    { params: { download_timeout: '10' }, key: 'download_timeout' },
+    { params: { max_concurrent_downloads: 0 }, key: 'max_concurrent_downloads' },
+    { params: { max_concurrent_downloads: -1 }, key: 'max_concurrent_downloads' },
+    { params: { max_multimodal_entries: -1 }, key: 'max_multimodal_entries' },
+    { params: { max_download_size: 0 }, key: 'max_download_size' },
+    { params: { max_download_size: -1 }, key: 'max_download_size' },
+    { params: { max_download_size: 1e15 }, key: 'max_download_size' },
+    { params: { max_total_download_size: 0 }, key: 'max_total_download_size' },
+    { params: { allow_private_networks: 'yes' }, key: 'allow_private_networks' },
+    { params: { allowed_domains: 'media' }, key: 'allowed_domains' },
+    { params: { allowed_domains: ['media', 5] }, key: 'allowed_domains: 1' },
+    { params: { allowed_domains: ['a b'] }, key: 'allowed_domains' },
+  ])('end the start when they are $params', ({ params, key }) => {
+    expect(() => rig.step(replaceMediaUrls, params, { media })).toThrow(
+      `replace-media-urls: ${key}: `,
+    );
+  });
+});

@@ -1,0 +1,11 @@
+export { formatJson } from './format-json.ts';
+export { expectGolden } from './golden.ts';
+export {
+  type Answer,
+  type Ending,
+  type Piece,
+  type RecordedCall,
+  type Script,
+  scriptedServer,
+  type ScriptedServer,
+} from './scripted-server.ts';

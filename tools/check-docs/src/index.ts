@@ -1,0 +1,2 @@
+export { communicationPage, goldenFiles } from './pages.ts';
+export { markersOf, refreshExamples } from './refresh-examples.ts';
