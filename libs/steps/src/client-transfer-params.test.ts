@@ -12,12 +12,13 @@ describe('transfer params of a client', () => {
     'bootstrap_host',
     'bootstrap_port',
     'bootstrap_room',
-  ])('are removed at the top level and below extra_args: %s', (name) => {
+  ])('are removed at the top level, below extra_args and in vllm_xargs: %s', (name) => {
     for (const value of ['{"remote_host":"evil"}', '"x"', 'null', '[]', '1']) {
       expect(clean(`{"a":1.0,"${name}":${value}, "b" : 2}`)).toBe('{"a":1.0,"b" : 2}');
       expect(clean(`{"sampling_params":{"n":1,"extra_args":{"${name}":${value},"x":1}}}`)).toBe(
         '{"sampling_params":{"n":1,"extra_args":{"x":1}}}',
       );
+      expect(clean(`{"vllm_xargs":{"x":1,"${name}":${value}}}`)).toBe('{"vllm_xargs":{"x":1}}');
     }
   });
 

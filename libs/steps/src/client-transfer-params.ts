@@ -1,4 +1,4 @@
-import { editObject, type JsonDocument } from '@llm-d/json-document';
+import { editObject, type JsonDocument, type JsonSpan } from '@llm-d/json-document';
 
 /** Fields that name hosts a worker would contact; only other workers may set them (design.md decision 13). */
 const names = [
@@ -10,13 +10,22 @@ const names = [
 ];
 const removed = Object.fromEntries(names.map((name) => [name, undefined]));
 
-/** Removes transfer params that a client sent, at the top level and below `sampling_params.extra_args`. */
+/**
+ * Removes transfer params that a client sent: at the top level, below `sampling_params.extra_args`, and in `vllm_xargs`,
+ * which vLLM copies into the extra arguments of a chat or completions request.
+ */
 export function withoutClientTransferParams(body: JsonDocument): JsonDocument {
-  const clean = names.some((name) => body.get(name)) ? body.with(removed) : body;
+  let clean = isGivenIn(body) ? body.with(removed) : body;
   const sampling = clean.get('sampling_params');
   const extra = sampling?.get('extra_args');
-  if (!sampling || !extra || !names.some((name) => extra.get(name))) return clean;
-  return clean.with({
-    sampling_params: editObject(sampling, { extra_args: editObject(extra, removed) }),
-  });
+  if (sampling && extra && isGivenIn(extra)) {
+    const edits = { extra_args: editObject(extra, removed) };
+    clean = clean.with({ sampling_params: editObject(sampling, edits) });
+  }
+  const vllm = clean.get('vllm_xargs');
+  if (vllm && isGivenIn(vllm)) clean = clean.with({ vllm_xargs: editObject(vllm, removed) });
+  return clean;
 }
+
+const isGivenIn = (object: JsonDocument | JsonSpan): boolean =>
+  names.some((name) => object.get(name));
