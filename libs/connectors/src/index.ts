@@ -23,8 +23,16 @@ export const ecConnectors = {
 export type KvConnectorName = keyof typeof kvConnectors;
 export type EcConnectorName = keyof typeof ecConnectors;
 
+/** Connectors whose prefill and decode legs must be in flight together, which the steps prefill and decode cannot do. */
+const concurrentConnectors = ['kv-sglang'];
+
 /** An empty or absent name means shared storage. @throws Error when the name is unknown. */
 export function kvConnector(name: string | undefined): KvConnector {
+  if (name && concurrentConnectors.includes(name)) {
+    throw new Error(
+      `kv_connector: ${name} needs prefill and decode at the same time (a step prefill-decode), which this version does not have`,
+    );
+  }
   return choose(kvConnectors, 'kv_connector', name || 'kv-shared-storage');
 }
 

@@ -62,6 +62,8 @@ export async function forward(
     return failBeforeHeaders(error, request, response, leg);
   }
   leg.status = upstream.statusCode;
+  // An answer before the end of the upload: the rest of it would block the caller's connection.
+  if (!request.complete) request.unpipe().resume();
   response.writeHead(upstream.statusCode, {
     ...headersWithout(upstream.headers),
     ...target.answerHeaders,

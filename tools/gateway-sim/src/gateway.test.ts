@@ -7,7 +7,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { describe, expect, it } from '@jest/globals';
-import { request } from 'undici';
+import { Client, request } from 'undici';
 import { call, endpoint, generateBody, peerFarm } from './testing.ts';
 
 const { pod, rawServer, gateway } = peerFarm();
@@ -411,6 +411,25 @@ describe('the public listener', () => {
     const [answer] = (await once(client, 'response')) as [IncomingMessage];
     expect(answer.statusCode).toBe(413);
     client.destroy();
+  });
+
+  it('a refused upload leaves the connection of the client usable', async () => {
+    const coordinator = await rawServer((request, response) => {
+      const isLarge = Number(request.headers['content-length']) > 1000;
+      request.resume();
+      response.writeHead(isLarge ? 413 : 200).end();
+    });
+    const { publicUrl } = await gateway({ coordinator });
+    const client = new Client(publicUrl);
+    const post = async (bytes: number): Promise<number> => {
+      const body = Buffer.alloc(bytes, 'x');
+      const answer = await client.request({ path: '/v1/completions', method: 'POST', body });
+      await answer.body.dump();
+      return answer.statusCode;
+    };
+    expect(await post(2_000_000)).toBe(413);
+    expect(await post(10)).toBe(200);
+    await client.close();
   });
 
   it('answers 503 when the coordinator is down', async () => {

@@ -114,6 +114,18 @@ describe('the prefix index', () => {
     );
   });
 
+  it('sees the same image with and without the name that a coordinator gives it', () => {
+    const chat = (name: object): unknown => ({
+      model: 'm',
+      messages: [
+        { role: 'user', content: [{ type: 'image_url', image_url: { url: 'a' }, ...name }] },
+      ],
+    });
+    expect(promptBlocks('/v1/chat/completions', chat({ uuid: 'h' }), 64)).toEqual(
+      promptBlocks('/v1/chat/completions', chat({}), 64),
+    );
+  });
+
   it('prefers the ids a coordinator sends beside the messages', () =>
     expect(
       promptBlocks(

@@ -78,7 +78,8 @@ function anyText(part: unknown): Item[] {
   if (Array.isArray(part)) return idList(part) ?? [];
   if (!isRecord(part)) return [];
   if (typeof part['text'] === 'string') return words(part['text']);
-  return [hash('sha1', JSON.stringify(part))];
+  // The name that a coordinator stamps on decode legs is no content.
+  return [hash('sha1', JSON.stringify({ ...part, uuid: undefined }))];
 }
 
 /** The dummy tokenizer: words and punctuation. */

@@ -1,0 +1,37 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const script = fileURLToPath(new URL('../../../apps/coordinator/dist/main.js', import.meta.url));
+
+/** The built coordinator as an operator runs it. */
+export interface CoordinatorProcess {
+  /** Everything that it has written, log and errors. */
+  readonly output: () => string;
+  readonly signal: (name: NodeJS.Signals) => void;
+  /** Resolves with the exit code; null after a signal. */
+  readonly exited: Promise<number | null>;
+}
+
+/** Starts a coordinator with a configuration of its own; whoever started it ends it. */
+export function runCoordinator(config: object, flags: readonly string[] = []): CoordinatorProcess {
+  const directory = mkdtempSync(join(tmpdir(), 'e2e-coordinator-'));
+  const file = join(directory, 'coordinator.yaml');
+  // JSON is valid YAML.
+  writeFileSync(file, JSON.stringify(config));
+  const child: ChildProcess = spawn(process.execPath, [script, '--config', file, ...flags]);
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (piece: Buffer) => {
+      output += piece.toString();
+    });
+  }
+  const exited = once(child, 'close').then(([code]) => {
+    rmSync(directory, { recursive: true });
+    return code as number | null;
+  });
+  return { output: () => output, signal: (name) => void child.kill(name), exited };
+}
