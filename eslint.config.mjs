@@ -51,7 +51,15 @@ export default defineConfig(
   },
   {
     files: ['**/*.mjs'],
-    languageOptions: { globals: { process: 'readonly', console: 'readonly', URL: 'readonly' } },
+    languageOptions: {
+      globals: Object.fromEntries(
+        [
+          ...['process', 'console', 'URL', 'Buffer', 'performance', 'crypto', 'structuredClone'],
+          ...['setTimeout', 'clearTimeout'],
+        ].map((name) => [name, 'readonly']),
+      ),
+    },
+    rules: { 'no-unused-vars': ['error', { ignoreRestSiblings: true }] },
   },
   {
     files: ['{apps,libs}/*/src/**/*.ts'],

@@ -2,11 +2,13 @@ import { type CoordinatorConfig } from '@llm-d/config';
 import { MediaFetcher, type MediaFetcherConfig } from '@llm-d/media';
 import { headerPolicy } from '@llm-d/pipeline';
 import { createService, type DependencyCheck, type Service } from '@llm-d/service';
+import { Passthrough } from '@llm-d/steps';
 import { type Logger } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
 import { canConnect } from './can-connect.ts';
-import { configurePipeline } from './coordinator-pipeline.ts';
+import { configurePipeline, gatewayUpstream } from './coordinator-pipeline.ts';
 import { mediaSource } from './media-source.ts';
+import { PassthroughHandler } from './passthrough-handler.ts';
 import { RecentRequests } from './recent-requests.ts';
 
 /** What a coordinator is made of. */
@@ -35,21 +37,34 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
   const fetcher = new MediaFetcher(options.media);
   const { pipeline, warnings } = configurePipeline(config, mediaSource(fetcher), logger);
   const recent = server.debugAddress === '' ? undefined : new RecentRequests();
+  const headers = {
+    strip: server.stripRequestHeaders,
+    keep: server.keepRequestHeaders,
+    reserved: [...pipelineConfig.forwardResponseHeaders, pipelineConfig.wire.phaseHeader],
+  };
+  const passthrough = pipelineConfig.hasPassthrough
+    ? new Passthrough({ ...pipelineConfig, gateway: gatewayUpstream(config.gateway) })
+    : undefined;
   const service = await createService({
-    module: AppModule.register({
-      pipeline,
-      headerPolicy: headerPolicy({
-        strip: server.stripRequestHeaders,
-        keep: server.keepRequestHeaders,
-        reserved: [...pipelineConfig.forwardResponseHeaders, pipelineConfig.wire.phaseHeader],
-      }),
-      writeTimeoutMs: server.writeTimeoutMs,
-      logger,
-      recent,
-    }),
+    module: AppModule.register(
+      {
+        pipeline,
+        headerPolicy: headerPolicy(headers),
+        writeTimeoutMs: server.writeTimeoutMs,
+        logger,
+        recent,
+      },
+      passthrough && {
+        passthrough,
+        headerPolicy: headerPolicy({ ...headers, hasClientBody: true }),
+        logger,
+        recent,
+      },
+    ),
     logger,
     bodyLimitBytes: server.maxRequestBodyBytes,
     readTimeoutMs: server.readTimeoutMs,
+    unknownPaths: passthrough && PassthroughHandler,
     dependencies: dependencies(config),
   });
   return {
@@ -57,7 +72,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     warnings,
     recent,
     close: async () => {
-      await Promise.all([pipeline.close(), fetcher.close()]);
+      await Promise.all([pipeline.close(), passthrough?.close(), fetcher.close()]);
     },
   };
 }

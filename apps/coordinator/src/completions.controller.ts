@@ -4,35 +4,28 @@ import { Controller, Inject, Post, Req, Res } from '@nestjs/common';
 import { apiOfPath, apiPaths } from '@llm-d/gateway';
 import { JsonDocument, JsonError } from '@llm-d/json-document';
 import {
-  AnswerTimeoutError,
   BadRequestError,
-  ClientGoneError,
   CoordinatorError,
   ForwardedHeaders,
   type HeaderPolicy,
   InternalError,
   type Pipeline,
   RequestContext,
-  ResponseStartedError,
   toErrorResponse,
 } from '@llm-d/pipeline';
-import { HttpSink, Lifecycle } from '@llm-d/service';
-import { type Logger } from '@llm-d/telemetry';
+import { HttpSink } from '@llm-d/service';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
-import { type RecentRequests } from './recent-requests.ts';
+import { logFailure } from './log-failure.ts';
 import { RequestLog } from './request-log.ts';
-import { summarize, timelineOf } from './request-summary.ts';
-import { ShuttingDownError } from './shutting-down-error.ts';
+import { recordRequest, type RequestRecords } from './request-records.ts';
+import { RunningRequests } from './running-requests.ts';
 
 /** What the inference routes work with. */
-export interface CompletionsOptions {
+export interface CompletionsOptions extends RequestRecords {
   readonly pipeline: Pipeline;
   readonly headerPolicy: HeaderPolicy;
   /** For answers that are not streamed; 0 = no limit. */
   readonly writeTimeoutMs: number;
-  readonly logger: Logger;
-  /** Absent without a debug listener. */
-  readonly recent?: RecentRequests | undefined;
 }
 
 /** Injects `CompletionsOptions`. */
@@ -42,22 +35,17 @@ export const completionsOptions = Symbol('completionsOptions');
 const uniqueKeys: ReadonlySet<string> = new Set([
   ...['model', 'stream', 'stream_options', 'messages', 'prompt', 'token_ids', 'features', 'n'],
   ...['max_tokens', 'max_completion_tokens', 'min_tokens', 'sampling_params'],
+  ...['input', 'max_output_tokens', 'store', 'previous_response_id', 'conversation', 'background'],
   ...['kv_transfer_params', 'ec_transfer_params', 'bootstrap_host', 'bootstrap_port'],
 ]);
 
 /** The inference routes: bytes in, one run of the pipeline, bytes out. */
 @Controller()
 export class CompletionsController {
-  readonly #running = new Set<AbortController>();
-
   constructor(
     @Inject(completionsOptions) private readonly options: CompletionsOptions,
-    lifecycle: Lifecycle,
-  ) {
-    lifecycle.cut.addEventListener('abort', () => {
-      for (const running of this.#running) running.abort(new ShuttingDownError());
-    });
-  }
+    private readonly runningRequests: RunningRequests,
+  ) {}
 
   @Post(Object.values(apiPaths))
   async complete(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
@@ -68,7 +56,8 @@ export class CompletionsController {
     const parseMs = performance.now() - arrivedAt;
 
     reply.hijack();
-    const running = new AbortController();
+    const limitMs = body.isTrue('stream') ? 0 : this.options.writeTimeoutMs;
+    const running = this.runningRequests.add(response, limitMs);
     const sink = new HttpSink(response, request.id);
     const ctx = toRequestContext(request, this.options, {
       body,
@@ -76,7 +65,6 @@ export class CompletionsController {
       sink,
       signal: running.signal,
     });
-    const release = this.watch(running, response, ctx.isStreaming);
     let error: CoordinatorError | undefined;
     try {
       await this.options.pipeline.run(ctx);
@@ -85,41 +73,11 @@ export class CompletionsController {
       error = thrown instanceof CoordinatorError ? thrown : new InternalError(thrown);
       answerError(error, ctx, sink, response);
     } finally {
-      release();
+      running.release();
     }
     const { status, sentBytes: responseBytes } = sink;
-    this.record(ctx, { error, status, parseMs, requestBytes: bytes.length, responseBytes });
-  }
-
-  /** Ends the request when the client leaves, the answer takes too long or the process has to go. */
-  private watch(running: AbortController, response: ServerResponse, isStreaming: boolean) {
-    const onClose = (): void => {
-      if (!response.writableFinished) running.abort(new ClientGoneError());
-    };
-    if (response.destroyed) onClose();
-    response.once('close', onClose);
-    this.#running.add(running);
-    const { writeTimeoutMs } = this.options;
-    const timer =
-      isStreaming || writeTimeoutMs === 0
-        ? undefined
-        : setTimeout(() => {
-            running.abort(new AnswerTimeoutError(writeTimeoutMs));
-          }, writeTimeoutMs);
-    return (): void => {
-      clearTimeout(timer);
-      this.#running.delete(running);
-      response.off('close', onClose);
-    };
-  }
-
-  private record(ctx: RequestContext, end: Parameters<typeof summarize>[1]): void {
-    const { logger, recent } = this.options;
-    const isLogged = logger.isLevelEnabled('info');
-    if (!isLogged && !recent) return;
-    const summary = summarize(ctx, end);
-    recent?.add(ctx.requestId, { ...summary, timeline: timelineOf(ctx.timeline) });
-    if (isLogged) logger.info(summary, 'request');
+    const requestBytes = bytes.length;
+    recordRequest(this.options, ctx, { error, status, parseMs, requestBytes, responseBytes });
   }
 }
 
@@ -159,7 +117,7 @@ function answerError(
   sink: HttpSink,
   response: ServerResponse,
 ): void {
-  logFailure(error, ctx);
+  logFailure(error, ctx.log);
   if (response.destroyed || response.writableEnded) return;
   if (sink.isStarted) {
     sink.abort();
@@ -169,16 +127,4 @@ function answerError(
   sink.start(answer.status, answer.headers);
   sink.write(answer.body);
   sink.end();
-}
-
-/** A fault of ours comes with its stack; what an upstream did wrong needs none. */
-function logFailure(error: CoordinatorError, ctx: RequestContext): void {
-  const { code, step, status, cause } = error;
-  const isBroken = error instanceof ResponseStartedError && status === 0;
-  if (status < 500 && !isBroken) return;
-  const details =
-    error instanceof InternalError || !(cause instanceof Error)
-      ? { err: cause }
-      : { cause: cause.message };
-  ctx.log.error({ code, step, ...details }, error.message);
 }

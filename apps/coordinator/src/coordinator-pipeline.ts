@@ -1,4 +1,5 @@
 import { ConfigError, type CoordinatorConfig, nearestName, stepsWithDefaults } from '@llm-d/config';
+import { type UpstreamOptions } from '@llm-d/gateway';
 import { headerPolicy, type Logger, type MediaSource, type Pipeline } from '@llm-d/pipeline';
 import { buildPipeline } from '@llm-d/steps';
 
@@ -26,16 +27,7 @@ export function configurePipeline(
   try {
     const built = buildPipeline({
       steps: stepsWithDefaults(pipeline),
-      gateway: {
-        address: gateway.address,
-        connectTimeoutMs,
-        headersTimeoutMs: gateway.timeoutMs,
-        // Tokens of a stream may be far apart.
-        bodyTimeoutMs: 0,
-        callTimeoutMs: gateway.timeoutMs === 0 ? 0 : gateway.timeoutMs + bodyGraceMs,
-        idleTimeoutMs: gateway.idleConnectionTimeoutMs,
-        maxAnswerBytes,
-      },
+      gateway: gatewayUpstream(gateway),
       media,
       log,
       wire: pipeline.wire,
@@ -56,6 +48,20 @@ export function configurePipeline(
     // Whatever keeps a pipeline from being built is told to the operator in its message.
     throw new ConfigError([(error as Error).message], { cause: error });
   }
+}
+
+/** How the gateway is called. */
+export function gatewayUpstream(gateway: CoordinatorConfig['gateway']): UpstreamOptions {
+  return {
+    address: gateway.address,
+    connectTimeoutMs,
+    headersTimeoutMs: gateway.timeoutMs,
+    // Tokens of a stream may be far apart.
+    bodyTimeoutMs: 0,
+    callTimeoutMs: gateway.timeoutMs === 0 ? 0 : gateway.timeoutMs + bodyGraceMs,
+    idleTimeoutMs: gateway.idleConnectionTimeoutMs,
+    maxAnswerBytes,
+  };
 }
 
 /** A header that no leg carries from the client cannot be carried from one phase to the next. */

@@ -25,6 +25,12 @@ export interface RequestSummary {
   readonly response_bytes: number;
 }
 
+/** Of a request what its summary tells. */
+export type Summarized = Pick<
+  RequestContext,
+  'requestId' | 'path' | 'model' | 'isStreaming' | 'timeline' | 'elapsedMs'
+>;
+
 /** What the summary needs besides the context. */
 export interface RequestEnd {
   readonly error: CoordinatorError | undefined;
@@ -35,7 +41,7 @@ export interface RequestEnd {
 }
 
 /** Puts a finished request into one object. */
-export function summarize(ctx: RequestContext, end: RequestEnd): RequestSummary {
+export function summarize(ctx: Summarized, end: RequestEnd): RequestSummary {
   const { error } = end;
   const isCancelled = error?.code === 'CLIENT_GONE';
   const steps: Record<string, number> = {};

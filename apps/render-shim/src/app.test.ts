@@ -8,6 +8,7 @@ import { createApp } from './app.ts';
 
 const CHAT = '/v1/chat/completions/render';
 const COMPLETIONS = '/v1/completions/render';
+const RESPONSES = '/v1/responses/render';
 const MAX_BODY_BYTES = 200_000;
 /** A white pixel. */
 const IMAGE =
@@ -95,6 +96,28 @@ describe('the render routes', () => {
       'ec_transfer_params',
     ]);
     expect(body).toMatchObject({ token_ids: hiTokens, features: null, output_mode: 'tokens' });
+  });
+
+  it('answers a response like a chat, under an id of its own', async () => {
+    const header = { 'x-request-id': 'of-the-header' };
+    const { status, body } = await post(RESPONSES, { input: 'hi' }, header);
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      request_id: expect.stringMatching(/^resp_[0-9a-f]{16}$/),
+      token_ids: hiTokens,
+      features: null,
+      parse_context: null,
+    });
+    const named = await post(RESPONSES, { input: 'hi', request_id: 'mine' }, header);
+    expect(named.body).toMatchObject({ request_id: 'mine' });
+    const input = [{ role: 'user', content: [{ type: 'input_image', image_url: IMAGE }] }];
+    const [chat, response] = [await post(CHAT, imageChat), await post(RESPONSES, { input })];
+    const features = (answer: Answer): unknown => (answer.body as { features: unknown }).features;
+    expect(features(response)).toEqual(features(chat));
+    const stateful = await post(RESPONSES, { input: 'hi', previous_response_id: 'r' });
+    expect(stateful.body).toMatchObject({
+      error: { type: 'invalid_request_error', param: 'previous_response_id', code: 400 },
+    });
   });
 
   it('answers an image with its hash, its placeholder, its grid and its tensor', async () => {
@@ -216,14 +239,11 @@ describe('refusals', () => {
     expect(body).toMatchObject({ error: { type: 'Bad Request', param: null } });
   });
 
-  it.each(['/v1/responses/render', '/v1/messages/render'])(
-    'says that %s is not built',
-    async (path) => {
-      const { status, body } = await post(path, {});
-      expect(status).toBe(501);
-      expect(body).toMatchObject({ error: { type: 'NotImplementedError' } });
-    },
-  );
+  it('says that /v1/messages/render is not built', async () => {
+    const { status, body } = await post('/v1/messages/render', {});
+    expect(status).toBe(501);
+    expect(body).toMatchObject({ error: { type: 'NotImplementedError' } });
+  });
 
   it('refuses a body over the limit', async () => {
     const { status } = await post(CHAT, ' '.repeat(MAX_BODY_BYTES + 1));

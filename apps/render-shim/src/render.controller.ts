@@ -48,8 +48,16 @@ export class RenderController {
   }
 
   @Post('/v1/responses/render')
-  responses(): never {
-    throw notImplemented('/v1/responses/render');
+  async responses(
+    @Body() body: Buffer,
+    @Headers() headers: RequestHeaders,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    requireJson(headers);
+    const prompt = await this.renderer.responses(body, { tensors: true });
+    // This API takes its id from the body, never from a header.
+    const requestId = prompt.requestId ?? `resp_${newId()}`;
+    await sendJson(reply, writeAnswer(prompt, { requestId, kwargsLists: wantsLists(headers) }));
   }
 
   @Post('/v1/messages/render')
@@ -138,8 +146,10 @@ function wantsLists(headers: RequestHeaders): boolean {
 function chooseId(headers: RequestHeaders, fromBody: string | undefined): string {
   const given = headers['x-request-id'];
   if (typeof given === 'string' && REQUEST_ID.test(given)) return given;
-  return fromBody ?? randomBytes(8).toString('hex');
+  return fromBody ?? newId();
 }
+
+const newId = (): string => randomBytes(8).toString('hex');
 
 async function sendText(reply: FastifyReply, text: string): Promise<void> {
   await sendJson(reply, [Buffer.from(text)]);

@@ -9,9 +9,11 @@ export {
 export { toTransportError, TransportError, type TransportFault } from './transport-error.ts';
 export {
   type AnswerReceiver,
+  type ArrivingBody,
   maxErrorBytes,
   type Payload,
   type StreamFlow,
+  type StreamRequest,
   type UpstreamAnswer,
   UpstreamClient,
   type UpstreamOptions,

@@ -12,6 +12,7 @@ describe('apiOfPath', () => {
     '/V1/chat/completions',
     '/x/v1/completions',
     '/v1/completions/render',
+    '/v1/responses/r-1',
     'toString',
     '',
   ])('takes %j for no API', (path) => {
@@ -27,6 +28,8 @@ describe('legApi', () => {
     { client: 'completions', usesOpenAiFormat: false, leg: 'completions' },
     { client: 'generate', usesOpenAiFormat: true, leg: 'generate' },
     { client: 'generate', usesOpenAiFormat: false, leg: 'generate' },
+    { client: 'responses', usesOpenAiFormat: true, leg: 'responses' },
+    { client: 'responses', usesOpenAiFormat: false, leg: 'generate' },
   ])(
     'writes $client legs as $leg when the OpenAI format is $usesOpenAiFormat',
     ({ client, usesOpenAiFormat, leg }) => {

@@ -1,7 +1,10 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { PassThrough, Readable } from 'node:stream';
 import { type Answer, scriptedServer, type ScriptedServer } from '@llm-d/testing';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { clientOf, MemoryReceiver, nextTurn, post } from './testing.ts';
-import { type UpstreamClient } from './upstream-client.ts';
+import { type StreamRequest, type UpstreamClient } from './upstream-client.ts';
 
 let server: ScriptedServer;
 let client: UpstreamClient;
@@ -105,6 +108,79 @@ describe('a streamed answer', () => {
     });
     await expect(streamed).rejects.toBe(broken);
     await server.calls[0]?.ended;
+  });
+});
+
+describe('a call of another kind', () => {
+  const call = (request: Partial<StreamRequest>): Promise<void> =>
+    client.stream({ ...post(), ...request }, receiver);
+
+  it.each(['GET', 'HEAD', 'DELETE', 'OPTIONS'])('may be a %s without a body', async (method) => {
+    await call({ method, path: '/v1/models?a=%2F', body: undefined });
+    expect(server.calls[0]).toMatchObject({ method, path: '/v1/models?a=%2F' });
+    expect(server.calls[0]?.headers['content-length']).toBeUndefined();
+    expect(server.calls[0]?.headers['transfer-encoding']).toBeUndefined();
+  });
+
+  it.each([
+    { name: 'with its length', byteLength: 6, framing: { 'content-length': ['6'] } },
+    {
+      name: 'in chunks',
+      byteLength: undefined,
+      framing: { 'transfer-encoding': ['chunked'] },
+    },
+  ])('hands a body on that still arrives: $name', async ({ byteLength, framing }) => {
+    const stream = new PassThrough();
+    stream.write('one');
+    const called = call({ method: 'PUT', body: { byteLength, stream } });
+    const arrived = await server.arrived(0);
+    expect(arrived.headers).toMatchObject(framing);
+    stream.end('two');
+    await called;
+    expect(arrived.body.toString()).toBe('onetwo');
+  });
+
+  it('lets go of a body that still arrives when it is aborted', async () => {
+    const aborting = new AbortController();
+    const stream = new PassThrough();
+    stream.on('error', () => {});
+    const closed = once(stream, 'close');
+    stream.write('one');
+    const body = { byteLength: undefined, stream };
+    const called = call({ body, signal: aborting.signal });
+    const arrived = await server.arrived(0);
+    aborting.abort(new Error('enough'));
+    await expect(called).rejects.toThrow('enough');
+    await Promise.all([closed, arrived.ended]);
+    expect(arrived.aborted).toBe(true);
+  });
+
+  it('takes no more of a body that still arrives than the upstream reads', async () => {
+    // A server that accepts and never reads.
+    const connected = Promise.withResolvers<Socket>();
+    const deaf = createServer((socket) => connected.resolve(socket.pause()));
+    deaf.listen(0, '127.0.0.1');
+    await once(deaf, 'listening');
+    await client.destroy();
+    client = clientOf(`http://127.0.0.1:${(deaf.address() as AddressInfo).port}`);
+    const aborting = new AbortController();
+    const source = { sentBytes: 0 };
+    const stream = Readable.from(
+      (function* () {
+        for (const piece of endless()) {
+          source.sentBytes += piece.length;
+          yield piece;
+        }
+      })(),
+    );
+    stream.on('error', () => {});
+    const called = call({ body: { byteLength: undefined, stream }, signal: aborting.signal });
+    expect(await stalledAt(source)).toBeLessThan(16_777_216);
+    aborting.abort(new Error('enough'));
+    await expect(called).rejects.toThrow('enough');
+    (await connected.promise).destroy();
+    deaf.close();
+    await once(deaf, 'close');
   });
 });
 

@@ -18,6 +18,22 @@ export interface UpstreamRequest {
   readonly signal: AbortSignal;
 }
 
+/** A body that is sent while it arrives from somewhere else, no faster than the upstream takes it. */
+export interface ArrivingBody {
+  /** Declared length; undefined sends it in chunks. */
+  readonly byteLength: number | undefined;
+  /** Destroyed when the call ends. A failure of its source aborts the call's signal. */
+  readonly stream: Readable;
+}
+
+/** One call whose answer is handed on. */
+export interface StreamRequest extends Omit<UpstreamRequest, 'body'> {
+  /** POST when absent. */
+  readonly method?: string;
+  /** Undefined for a call without a body. */
+  readonly body: Payload | ArrivingBody | undefined;
+}
+
 /** A whole answer; the body is unpacked, and cut at `maxErrorBytes` unless the status is 200. */
 export interface UpstreamAnswer {
   readonly status: number;
@@ -130,7 +146,7 @@ export class UpstreamClient {
    *
    * @throws TransportError when the answer did not come or broke off; the signal's reason when it was aborted.
    */
-  async stream(request: UpstreamRequest, receiver: AnswerReceiver): Promise<void> {
+  async stream(request: StreamRequest, receiver: AnswerReceiver): Promise<void> {
     let [isDropped, dropped] = [false, 0];
     await this.#dispatch(request, 0, {
       start: (status, raw, _parsed, flow) => {
@@ -154,12 +170,8 @@ export class UpstreamClient {
     await this.#pool.destroy();
   }
 
-  #dispatch(
-    request: UpstreamRequest,
-    callTimeoutMs: number,
-    handler: AnswerHandler,
-  ): Promise<void> {
-    const { path, headers, body, signal } = request;
+  #dispatch(request: StreamRequest, callTimeoutMs: number, handler: AnswerHandler): Promise<void> {
+    const { method = 'POST', path, headers, body, signal } = request;
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
         reject(reasonOf(signal));
@@ -188,9 +200,12 @@ export class UpstreamClient {
       }
       this.#pool.dispatch(
         {
-          method: 'POST',
+          method,
           path: this.#pathPrefix + path,
-          headers: [...headers, 'content-length', String(body.byteLength)],
+          headers:
+            body?.byteLength === undefined
+              ? [...headers]
+              : [...headers, 'content-length', String(body.byteLength)],
           body: toBody(body),
         },
         {
@@ -233,7 +248,10 @@ function reasonOf(signal: AbortSignal): Error {
   return signal.reason instanceof Error ? signal.reason : new Error('aborted');
 }
 
-function toBody({ chunks, byteLength }: Payload): Uint8Array | Readable {
+function toBody(body: StreamRequest['body']): Uint8Array | Readable | null {
+  if (!body) return null;
+  if ('stream' in body) return body.stream;
+  const { chunks, byteLength } = body;
   const [first] = chunks;
   if (chunks.length === 1 && first) return first;
   if (byteLength <= singleWriteBytes) return Buffer.concat(chunks);

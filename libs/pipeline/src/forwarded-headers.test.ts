@@ -54,6 +54,15 @@ describe('headers of a client', () => {
     ]);
   });
 
+  it('describe the body where it goes on as it came', () => {
+    const about = ['content-type', 'text/plain', 'content-encoding', 'gzip'];
+    const framing = ['content-length', '7', 'transfer-encoding', 'chunked', 'host', 'h'];
+    expect(relay([...about, ...framing], { hasClientBody: true })).toEqual(about);
+    expect(relay(about, { hasClientBody: true, strip: ['content-encoding'] })).toEqual(
+      about.slice(0, 2),
+    );
+  });
+
   it('are taken out by further names of the deployment', () => {
     expect(relay(['Cookie', 'c', 'x-b', '1'], { strip: ['COOKIE'] })).toEqual(['x-b', '1']);
   });

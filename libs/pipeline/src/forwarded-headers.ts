@@ -4,9 +4,12 @@ import { requestIdHeader, revisionDecisionIdHeader } from '@llm-d/gateway';
 const alwaysRemoved = [
   ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection'],
   ...['te', 'trailer', 'transfer-encoding', 'upgrade'],
-  ...['content-length', 'content-type', 'host', 'content-encoding', 'expect'],
+  ...['content-length', 'host', 'expect'],
   ...[requestIdHeader, revisionDecisionIdHeader],
 ];
+
+/** Describes the client's body, which a leg does not carry as it came. */
+const aboutBody = ['content-type', 'content-encoding'];
 
 /** With these a client would choose a pod or play a phase (design.md decision 4). */
 const control = [
@@ -28,6 +31,8 @@ export function headerPolicy(
     strip?: readonly string[];
     keep?: readonly string[];
     reserved?: readonly string[];
+    /** For calls that carry the client's body as it came: its content type and coding pass. */
+    hasClientBody?: boolean;
   } = {},
 ): HeaderPolicy {
   const lower = (names: readonly string[] = []): string[] =>
@@ -35,7 +40,8 @@ export function headerPolicy(
   const removed = new Set([...control, ...lower(options.strip)]);
   const kept = new Set(lower(options.keep));
   for (const name of kept) removed.delete(name);
-  for (const name of [...alwaysRemoved, ...lower(options.reserved)]) removed.add(name);
+  const own = options.hasClientBody ? alwaysRemoved : [...alwaysRemoved, ...aboutBody];
+  for (const name of [...own, ...lower(options.reserved)]) removed.add(name);
   return { removed, kept };
 }
 

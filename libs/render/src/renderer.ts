@@ -5,6 +5,7 @@ import { RequestFields } from './chat/request-fields.ts';
 import { TensorPool } from './pixels/tensor-pool.ts';
 import { loadProfile, type Profile, type ProfileOptions } from './profile.ts';
 import { type RenderedPrompt } from './answer/rendered-prompt.ts';
+import { renderResponses } from './responses/render-responses.ts';
 
 /** Renders requests for one model: template, tokenizer and image geometry, all in this process. */
 export class Renderer {
@@ -48,8 +49,15 @@ export class Renderer {
     body: Uint8Array,
     options: { readonly tensors?: boolean } = {},
   ): Promise<RenderedPrompt> {
-    const pool = options.tensors === true ? this.tensorPool : undefined;
-    return renderChat(RequestFields.parse(body), this.profile, pool);
+    return renderChat(RequestFields.parse(body), this.profile, this.poolFor(options));
+  }
+
+  /** Renders the bytes of a responses request, as `chat` renders a chat. */
+  async responses(
+    body: Uint8Array,
+    options: { readonly tensors?: boolean } = {},
+  ): Promise<RenderedPrompt> {
+    return renderResponses(RequestFields.parse(body), this.profile, this.poolFor(options));
   }
 
   /** Renders the bytes of a completions request: one result per prompt. Rejects with a `RenderError`. */
@@ -81,5 +89,9 @@ export class Renderer {
   /** The text that the bytes of a `/detokenize` request ask for. Rejects with a `RenderError`. */
   async detokenizeRequest(body: Uint8Array): Promise<string> {
     return detokenizeRequest(RequestFields.parse(body), this.profile);
+  }
+
+  private poolFor({ tensors }: { readonly tensors?: boolean }): TensorPool | undefined {
+    return tensors === true ? this.tensorPool : undefined;
   }
 }

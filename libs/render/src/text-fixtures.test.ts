@@ -70,8 +70,12 @@ describe('requests recorded from vLLM 0.33 with the Qwen3 text model', () => {
     '$id answers as recorded',
     async (recorded) => {
       const body = Buffer.from(recorded.body);
-      const isChat = recorded.route === '/v1/chat/completions/render';
-      const run = async () => (isChat ? [await renderer.chat(body)] : renderer.completions(body));
+      const isCompletions = recorded.route === '/v1/completions/render';
+      const run = async () => {
+        if (isCompletions) return renderer.completions(body);
+        const isChat = recorded.route === '/v1/chat/completions/render';
+        return [await (isChat ? renderer.chat(body) : renderer.responses(body))];
+      };
       if (recorded.status !== 200) {
         const error: unknown = await run().then(
           () => undefined,
@@ -87,7 +91,7 @@ describe('requests recorded from vLLM 0.33 with the Qwen3 text model', () => {
         return;
       }
       const prompts = await run();
-      if (isChat) expect(prompts[0]?.promptText).toBe(recorded.prompt_text);
+      if (!isCompletions) expect(prompts[0]?.promptText).toBe(recorded.prompt_text);
       const answers = prompts.map((prompt) =>
         shape(Buffer.concat(writeAnswer(prompt, { requestId: 'id' })).toString()),
       );

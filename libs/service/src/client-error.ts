@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http';
 import { type Socket } from 'node:net';
 import { requestIdHeader } from '@llm-d/gateway';
 import { toErrorResponse } from '@llm-d/pipeline';
-import { type PendingBodies } from './read-body.ts';
+import { type PendingBodies } from './upload.ts';
 import { RequestError } from './request-error.ts';
 
 /**

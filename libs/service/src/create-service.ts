@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { type IncomingMessage } from 'node:http';
 import { type Socket } from 'node:net';
-import { type DynamicModule, type Type } from '@nestjs/common';
+import { type DynamicModule, type InjectionToken, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { requestIdHeader } from '@llm-d/gateway';
@@ -12,10 +12,12 @@ import { ErrorFilter } from './error.filter.ts';
 import { type DependencyCheck, dependencyChecks, HealthController } from './health.controller.ts';
 import { Lifecycle } from './lifecycle.ts';
 import { NestLogger } from './nest-logger.ts';
-import { type PendingBodies, readBody } from './read-body.ts';
+import { readBody } from './read-body.ts';
 import { RequestError } from './request-error.ts';
 import { chooseRequestId } from './request-id.ts';
 import { Routes } from './routes.ts';
+import { serveUnknownPath, type UnknownPathHandler } from './unknown-path.ts';
+import { type PendingBodies } from './upload.ts';
 
 /** A Nest application on Fastify. */
 export type Service = NestFastifyApplication;
@@ -29,19 +31,22 @@ export interface ServiceOptions {
   readonly bodyLimitBytes: number;
   /** Longest time for a request to arrive whole, and for an idle connection to stay; 0 = no limit. */
   readonly readTimeoutMs?: number;
+  /** Provider of the module that serves paths without a route; absent, they are 404. */
+  readonly unknownPaths?: InjectionToken<UnknownPathHandler> | undefined;
   /** What `/readyz?verbose` shows, by name. */
   readonly dependencies?: Readonly<Record<string, DependencyCheck>>;
 }
 
 /**
- * Nest on Fastify for bytes: `request.body` is a Buffer whatever the content type, `request.id` a
- * valid request id that every answer carries, and every refusal an OpenAI error object. Serves
+ * Nest on Fastify for bytes: `request.body` is an unpacked Buffer whatever the content type,
+ * `request.id` a valid request id that every answer carries, and every refusal an OpenAI error object. Serves
  * `/healthz`, `/health` and `/readyz`. Does not listen; `runService` and `startService` do.
  */
 export async function createService(options: ServiceOptions): Promise<Service> {
   const { logger, bodyLimitBytes, readTimeoutMs = 30_000 } = options;
   const pendingBodies: PendingBodies = new WeakMap();
-  const filter = new ErrorFilter(logger, bodyLimitBytes, pendingBodies);
+  // A refused upload is longer than the limit: with no more patience than that its sender would see a reset.
+  const filter = new ErrorFilter(logger, 2 * bodyLimitBytes, pendingBodies);
 
   const adapter = new FastifyAdapter({
     skipMiddie: true,
@@ -68,6 +73,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   });
   const fastify = adapter.getInstance();
   const routes = new Routes(fastify);
+  let unknownPaths: UnknownPathHandler | undefined;
 
   // Fastify's own body parsing would choose by content type and cost an AsyncResource per request.
   for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
@@ -75,10 +81,15 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   }
   fastify.addHook('onRequest', (request, reply, done) => {
     void reply.header(requestIdHeader, request.id);
-    if (request.is404) {
-      const path = request.url.split('?', 1)[0] ?? '';
-      filter.answer(routes.refusal(request.method, path), request, reply);
-    } else done();
+    if (!request.is404) {
+      done();
+      return;
+    }
+    const path = request.url.split('?', 1)[0] ?? '';
+    const refusal = routes.refusal(request.method, path);
+    if (refusal.status === 404 && unknownPaths) {
+      serveUnknownPath(unknownPaths, request, reply, { filter, bodyLimitBytes, pendingBodies });
+    } else filter.answer(refusal, request, reply);
   });
   fastify.addHook('preHandler', (request, reply, done) => {
     readBody(request.raw, reply.raw, bodyLimitBytes, pendingBodies).then(
@@ -109,6 +120,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
     { logger: new NestLogger(logger), abortOnError: false, bodyParser: false },
   );
   app.useGlobalFilters(filter);
+  if (options.unknownPaths) unknownPaths = app.get(options.unknownPaths, { strict: false });
   return app;
 }
 

@@ -4,7 +4,7 @@ import { requestIdHeader } from '@llm-d/gateway';
 import { CoordinatorError, InternalError, toErrorResponse } from '@llm-d/pipeline';
 import { type Logger } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
-import { type PendingBodies } from './read-body.ts';
+import { type PendingBodies } from './upload.ts';
 import { RequestError } from './request-error.ts';
 import { sendAndClose } from './send-and-close.ts';
 

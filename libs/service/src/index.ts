@@ -5,3 +5,5 @@ export { Lifecycle } from './lifecycle.ts';
 export { type ListenAddress, parseListenAddress } from './listen-address.ts';
 export { RequestError } from './request-error.ts';
 export { type RunningService, type RunOptions, runService, startService } from './run-service.ts';
+export { type UnknownPathHandler } from './unknown-path.ts';
+export { UnreadBody } from './unread-body.ts';

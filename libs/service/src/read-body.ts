@@ -1,39 +1,49 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http';
-import { type Socket } from 'node:net';
+import { decoderOf } from './request-coding.ts';
 import { RequestError } from './request-error.ts';
+import {
+  announcesBody,
+  declaredBytes,
+  incomplete,
+  type PendingBodies,
+  tooLarge,
+} from './upload.ts';
 
 const noBody = Buffer.alloc(0);
 
-/** Who waits for more of an upload, by connection: Node reports a slow or broken one by socket. */
-export type PendingBodies = WeakMap<Socket, (error: Error) => void>;
+/** How many times its packed size a body may have; prompts in the wild stay below 50. */
+const maxUnpackRatio = 200;
+
+/** Up to this size the ratio does not matter: short repetitive texts pack well and harm nobody. */
+const ratioFreeBytes = 1_048_576;
 
 /**
- * Reads a request body whole, whatever its content type; a request without one gives an empty
- * buffer. Refuses a body over the limit by its declared length before reading, or as soon as the
- * limit is passed (413), and one that the client cuts off (400).
+ * Reads a request body whole and unpacks it, whatever its content type; a request without one gives
+ * an empty buffer. The limit holds for what arrives and for what comes out of it: a body over it is
+ * refused by its declared length before reading, or as soon as the limit is passed (413), one whose
+ * coding is not known by 415, one that is damaged or that the client cuts off by 400.
  */
-export function readBody(
+export async function readBody(
   request: IncomingMessage,
   response: ServerResponse,
   limitBytes: number,
   pending: PendingBodies,
 ): Promise<Buffer> {
-  const declared = request.headers['content-length'];
-  if (declared === undefined && request.headers['transfer-encoding'] === undefined) {
-    return Promise.resolve(noBody);
-  }
-  if (Number(declared) > limitBytes) return Promise.reject(tooLarge(limitBytes));
+  if (!announcesBody(request)) return noBody;
+  if ((declaredBytes(request) ?? 0) > limitBytes) throw tooLarge(limitBytes);
+  const decoder = declaredBytes(request) === 0 ? undefined : decoderOf(request);
   // The server announces 100 only here, so that refusals before the body come without it.
   if (request.headers.expect !== undefined) response.writeContinue();
 
   return new Promise((resolve, reject) => {
     const { socket } = request;
     const chunks: Buffer[] = [];
-    let receivedBytes = 0;
+    let [receivedBytes, byteLength] = [0, 0];
 
     const settle = (): void => {
       pending.delete(socket);
       request.off('data', onData).off('end', onEnd).off('close', onClose).off('error', onClose);
+      decoder?.destroy();
     };
     const fail = (error: Error): void => {
       settle();
@@ -42,26 +52,50 @@ export function readBody(
     const onData = (chunk: Buffer): void => {
       receivedBytes += chunk.length;
       if (receivedBytes > limitBytes) fail(tooLarge(limitBytes));
+      else if (!decoder) chunks.push(chunk);
+      else if (!decoder.write(chunk)) request.pause();
+    };
+    const onUnpacked = (chunk: Buffer): void => {
+      byteLength += chunk.length;
+      if (byteLength > limitBytes) fail(tooLarge(limitBytes));
+      else if (byteLength > Math.max(ratioFreeBytes, maxUnpackRatio * receivedBytes)) fail(bomb());
       else chunks.push(chunk);
     };
-    const onEnd = (): void => {
+    const onWhole = (): void => {
       settle();
       const [first] = chunks;
-      resolve(chunks.length === 1 && first ? first : Buffer.concat(chunks, receivedBytes));
+      resolve(chunks.length === 1 && first ? first : Buffer.concat(chunks));
     };
-    const onClose = (): void => {
-      fail(new RequestError(400, 'REQUEST_BODY_INCOMPLETE', 'the request body ended early'));
+    const onEnd = (): void => {
+      request.off('close', onClose);
+      if (decoder) decoder.end();
+      else onWhole();
     };
+    const onClose = (): void => fail(incomplete());
 
     pending.set(socket, fail);
     request.on('data', onData).on('end', onEnd).on('close', onClose).on('error', onClose);
+    decoder
+      ?.on('data', onUnpacked)
+      .on('drain', () => request.resume())
+      .on('end', onWhole)
+      .on('error', (cause) => fail(damaged(cause)));
   });
 }
 
-function tooLarge(limitBytes: number): RequestError {
+function bomb(): RequestError {
   return new RequestError(
     413,
     'REQUEST_TOO_LARGE',
-    `the request body is larger than the limit of ${limitBytes} bytes`,
+    `the request body unpacks to more than ${maxUnpackRatio} times its size`,
+  );
+}
+
+function damaged(cause: Error): RequestError {
+  return new RequestError(
+    400,
+    'REQUEST_BODY_DAMAGED',
+    'the request body cannot be unpacked: it is damaged, cut off or not what content-encoding says',
+    { cause },
   );
 }

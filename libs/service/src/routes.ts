@@ -16,9 +16,10 @@ export class Routes {
 
   /** The refusal of a request that no route takes. */
   refusal(method: string, path: string): RequestError {
+    const segments = segmentsOf(path);
     const allowed = new Set<string>();
     for (const [pattern, methods] of this.#methodsByPattern) {
-      if (matches(pattern, path)) for (const name of methods) allowed.add(name);
+      if (matches(pattern, segments)) for (const name of methods) allowed.add(name);
     }
     if (allowed.size === 0) {
       return new RequestError(404, 'UNKNOWN_PATH', 'no such path');
@@ -32,10 +33,21 @@ export class Routes {
   }
 }
 
-/** Whether a route pattern with `:name` segments stands for this path (no query). */
-function matches(pattern: string, path: string): boolean {
+/** The segments of a path as the router sees them: doubled and closing slashes do not count. */
+function segmentsOf(path: string): string[] {
+  let clean = path.replace(/^https?:\/\/[^/]*/i, '').replaceAll(/\/{2,}/g, '/');
+  if (clean.length > 1) clean = clean.replace(/\/$/, '');
+  try {
+    clean = decodeURI(clean);
+  } catch {
+    // A broken escape stands for no route.
+  }
+  return clean.split('/');
+}
+
+/** Whether a route pattern with `:name` segments stands for this path. */
+function matches(pattern: string, given: readonly string[]): boolean {
   const wanted = pattern.split('/');
-  const given = path.split('/');
   return (
     wanted.length === given.length &&
     wanted.every((segment, index) => segment.startsWith(':') || segment === given[index])

@@ -190,14 +190,17 @@ describe('transfer params of a client', () => {
   const evil = '{"do_remote_prefill":true,"remote_host":"evil"}';
   const body = `{"model":"m","prompt":[1],"token_ids":[1],"messages":[],"kv_transfer_params":${evil},"ec_transfer_params":${evil},"bootstrap_host":"evil","sampling_params":{"extra_args":{"kv_transfer_params":${evil}}}}`;
 
-  it.each<[Api]>([['chat'], ['completions'], ['generate']])('reach no leg of %s', async (api) => {
-    rig.gateway.play(standard);
-    rig.renderService.play({ json: { token_ids: [1] } });
-    await rig.pipeline(all).run(requestContext({ api, body, sink }));
-    const calls = [...rig.gateway.calls, ...rig.renderService.calls];
-    expect(phasesOf()).toEqual(['probe', 'prefill', 'decode']);
-    for (const call of calls) expect(call.body.toString()).not.toContain('evil');
-  });
+  it.each<[Api]>([['chat'], ['completions'], ['generate'], ['responses']])(
+    'reach no leg of %s',
+    async (api) => {
+      rig.gateway.play(standard);
+      rig.renderService.play({ json: { token_ids: [1] } });
+      await rig.pipeline(all).run(requestContext({ api, body, sink }));
+      const calls = [...rig.gateway.calls, ...rig.renderService.calls];
+      expect(phasesOf()).toEqual(['probe', 'prefill', 'decode']);
+      for (const call of calls) expect(call.body.toString()).not.toContain('evil');
+    },
+  );
 
   it('pass where that is configured', async () => {
     rig.gateway.play({ json: {} });

@@ -14,6 +14,7 @@ import { encode } from './encode.ts';
 import { prefill } from './prefill.ts';
 import { render } from './render.ts';
 import { replaceMediaUrls } from './replace-media-urls.ts';
+import { checkStatelessResponse } from './stateless-response.ts';
 
 /** The steps that come with the coordinator. */
 export const builtInSteps: readonly StepDefinition[] = [
@@ -66,6 +67,7 @@ export function buildPipeline(options: PipelineOptions): Pipeline {
   checkOrder(steps, built);
   return new Pipeline(built, {
     prepare(ctx) {
+      checkStatelessResponse(ctx);
       if (!dependencies.trustsClientTransferParams)
         ctx.body = withoutClientTransferParams(ctx.body);
     },

@@ -38,6 +38,7 @@ function probeBody(ctx: RequestContext, dependencies: StepDependencies): JsonRaw
     case 'completions':
       return ctx.body.with(promptEdit(ctx)).toRaw();
     case 'generate':
+    case 'responses':
       return ctx.body.toRaw();
   }
 }

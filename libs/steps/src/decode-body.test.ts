@@ -32,7 +32,7 @@ const image = (more = ''): string => `{"type":"image_url","image_url":{"url":"da
 const images = (...parts: string[]): string => `{"messages":[{"content":[${parts.join(',')}]}]}`;
 
 describe('the body of a decode leg', () => {
-  it.each<[Api]>([['chat'], ['completions'], ['generate']])(
+  it.each<[Api]>([['chat'], ['completions'], ['generate'], ['responses']])(
     'of %s is the client’s, when there is no hand-off',
     (api) => {
       const body =
@@ -41,7 +41,7 @@ describe('the body of a decode leg', () => {
     },
   );
 
-  it.each<[Api]>([['chat'], ['completions'], ['generate']])(
+  it.each<[Api]>([['chat'], ['completions'], ['generate'], ['responses']])(
     'of %s has the hand-off at the top level',
     (api) => {
       expect(
@@ -58,6 +58,16 @@ describe('the body of a decode leg', () => {
         hashes: ['h0', 'h1'],
       }),
     ).toBe(images(image(',"uuid":"h0"'), '{"type":"text"}', image(',"uuid":"h1"')));
+  });
+
+  it('has the hash of each image of a response, those of function results too', () => {
+    const input = (...more: string[]): string => {
+      const [a, b] = more.map((text) => `{"type":"input_image","image_url":"data:,"${text}}`);
+      return `{"input":[{"content":[${a}]},{"type":"function_call_output","output":[${b}]}],"store":true}`;
+    };
+    expect(write('responses', input('', ''), { hashes: ['h0', 'h1'], isSeed: true })).toBe(
+      input(',"uuid":"h0"', ',"uuid":"h1"'),
+    );
   });
 
   it.each([undefined, ''])('has no uuid for the hash %j', (hash) => {

@@ -14,7 +14,7 @@ export function promptEdit(ctx: RequestContext): { prompt?: JsonInput } {
   return ctx.tokenIds && ctx.tokenIds.length > 0 ? { prompt: ctx.tokenIds.raw } : {};
 }
 
-/** The client's body with the KV hand-off and, for chat, the hash of each media part. */
+/** The client's body with the KV hand-off and, for chat and responses, the hash of each media part. */
 export function decodeBody(
   ctx: RequestContext,
   dependencies: StepDependencies,
@@ -26,6 +26,8 @@ export function decodeBody(
       const body = withUuids(ctx).with({ ...kv, ...chatTokens(ctx, dependencies) });
       return body.toRaw();
     }
+    case 'responses':
+      return withUuids(ctx).with(kv).toRaw();
     case 'completions':
       return ctx.body.with({ ...kv, ...promptEdit(ctx) }).toRaw();
     case 'generate':

@@ -1,4 +1,4 @@
-import { apiPaths, legApi } from '@llm-d/gateway';
+import { type Api, apiPaths, legApi } from '@llm-d/gateway';
 import { JsonRaw, jsonRaw, type JsonSpan } from '@llm-d/json-document';
 import { ecConnector } from '@llm-d/connectors';
 import {
@@ -34,9 +34,7 @@ export const encode = defineStep({
       // Prefill encodes tokens-in requests itself, from their features.
       if (ctx.media.length === 0 || ctx.api === 'generate' || isAlone(ctx)) return 'continue';
       const api = legApi(ctx.api, params.use_openai_format);
-      const bodies = distinct(ctx.media).map((entry) =>
-        api === 'generate' ? generateBody(ctx, entry) : chatBody(ctx, entry, dependencies),
-      );
+      const bodies = distinct(ctx.media).map((entry) => encodeBody(ctx, api, entry, dependencies));
       const answers = await runLimited(
         bodies,
         params.max_parallel,
@@ -66,16 +64,30 @@ export const encode = defineStep({
 });
 
 /** The client's own part alone, so that the worker computes the same hash; processor arguments are part of it. */
-function chatBody(ctx: RequestContext, entry: MediaEntry, dependencies: StepDependencies): JsonRaw {
+function encodeBody(
+  ctx: RequestContext,
+  api: Api,
+  entry: MediaEntry,
+  { wire }: StepDependencies,
+): JsonRaw {
   const { body } = ctx;
-  return jsonRaw({
-    model: body.get('model'),
-    messages: [{ role: 'user', content: entry.part ? [body.extract(entry.part)] : [] }],
+  const model = body.get('model');
+  const messages = [{ role: 'user', content: entry.part ? [body.extract(entry.part)] : [] }];
+  const processing = {
     mm_processor_kwargs: body.get('mm_processor_kwargs'),
     media_io_kwargs: body.get('media_io_kwargs'),
-    ...singleTokenCap.chat,
-    ...(dependencies.wire.hasChatTokens ? { tokens: mediaTokens(ctx, entry, false) } : {}),
-  });
+  };
+  switch (api) {
+    case 'chat': {
+      const tokens = wire.hasChatTokens ? { tokens: mediaTokens(ctx, entry, false) } : {};
+      return jsonRaw({ model, messages, ...processing, ...singleTokenCap.chat, ...tokens });
+    }
+    case 'responses':
+      return jsonRaw({ model, input: messages, ...processing, ...singleTokenCap.responses });
+    case 'completions':
+    case 'generate':
+      return generateBody(ctx, entry);
+  }
 }
 
 function generateBody(ctx: RequestContext, entry: MediaEntry): JsonRaw {

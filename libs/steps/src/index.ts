@@ -1,1 +1,7 @@
 export { buildPipeline, builtInSteps, type PipelineOptions } from './build-pipeline.ts';
+export {
+  type ClientBody,
+  Passthrough,
+  type PassthroughOptions,
+  type PassthroughRequest,
+} from './passthrough.ts';

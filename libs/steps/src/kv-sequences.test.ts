@@ -21,6 +21,7 @@ describe('sequenceCount', () => {
     { api: 'generate', body: '{"n":2}', count: 1 },
     { api: 'generate', body: '{"sampling_params":{"n":2}}', count: 2 },
     { api: 'generate', body: '{"sampling_params":[]}', count: 1 },
+    { api: 'responses', body: '{"n":2}', count: 1 },
   ])('of $body on $api is $count', ({ api, body, count }) => {
     expect(sequenceCount(requestContext({ api, body }))).toBe(count);
   });

@@ -14,8 +14,9 @@ export function isServedByDecodeAlone(
   return (ctx) => sequenceCount(ctx) > 1;
 }
 
-/** How many sequences a request asks for (`n`, or `best_of` where it is larger). */
+/** How many sequences a request asks for (`n`, or `best_of` where it is larger); a response has one. */
 export function sequenceCount({ api, body }: RequestContext): number {
+  if (api === 'responses') return 1;
   const asked = (name: string): number =>
     (api === 'generate' ? body.get('sampling_params')?.get(name) : body.get(name))?.number() ?? 1;
   return Math.max(asked('n'), asked('best_of'));

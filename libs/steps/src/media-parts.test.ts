@@ -1,8 +1,9 @@
+import { type Api } from '@llm-d/gateway';
 import { requestContext } from '@llm-d/pipeline/testing';
 import { describe, expect, it } from '@jest/globals';
 import { mediaParts } from './media-parts.ts';
 
-const parts = (body: string, api: 'chat' | 'completions' | 'generate' = 'chat') =>
+const parts = (body: string, api: Api = 'chat') =>
   mediaParts(requestContext({ api, body })).map(({ path, url }) => [path, url.text()]);
 const image = (url: string): string => `{"type":"image_url","image_url":{"url":"${url}"}}`;
 
@@ -48,6 +49,58 @@ describe('mediaParts', () => {
   it('refuses an image without image_url', () => {
     expect(() => parts('{"messages":[{"content":[{"type":"image_url"}]}]}')).toThrow(
       'messages[0].content[0]: image_url.url must be a text',
+    );
+  });
+});
+
+describe('mediaParts of responses', () => {
+  const inputImage = (url: string): string => `{"type":"input_image","image_url":"${url}"}`;
+  const responses = (input: string) => parts(`{"input":${input}}`, 'responses');
+
+  it('finds images of messages and of function results in order', () => {
+    const text = '{"type":"input_text","text":"x"}';
+    expect(
+      responses(
+        `[{"content":[${text},${inputImage('a')}]},{"type":"function_call_output","output":[${inputImage('b')},${text}]},{"content":[${inputImage('c')}]}]`,
+      ),
+    ).toEqual([
+      ['input[0].content[1]', 'a'],
+      ['input[1].output[0]', 'b'],
+      ['input[2].content[0]', 'c'],
+    ]);
+  });
+
+  it.each([
+    '"text"',
+    'null',
+    '[1,"x",null,[]]',
+    '[{"content":"x"},{"output":"x"},{"content":null},{}]',
+    `[{"content":[${image('a')}]}]`,
+    `[{"summary":[${inputImage('a')}]}]`,
+    `[${inputImage('a')}]`,
+  ])('finds none in %s', (input) => {
+    expect(responses(input)).toEqual([]);
+  });
+
+  it('leaves a list alone that belongs to the other API', () => {
+    const body = `{"input":[{"content":[${inputImage('a')}]}],"messages":[{"content":[${image('b')}],"output":[${image('c')}]}]}`;
+    expect(parts(body, 'responses')).toEqual([['input[0].content[0]', 'a']]);
+    expect(parts(body, 'chat')).toEqual([['messages[0].content[0]', 'b']]);
+  });
+
+  it.each([
+    ',"file_id":"f"',
+    ',"image_url":null,"file_id":"f"',
+    ',"image_url":{"url":"a"}',
+    ',"image_url":5',
+    '',
+  ])('refuses an image without a URL: %s', (rest) => {
+    expect(() => responses(`[{"output":[{"type":"input_image"${rest}}]}]`)).toThrow(
+      expect.objectContaining({
+        status: 400,
+        param: 'input[0].output[0].image_url',
+        message: 'input[0].output[0]: image_url must be a text, an image by file_id is not served',
+      }),
     );
   });
 });

@@ -86,6 +86,14 @@ function prefillBody(
       };
       return ctx.body.with(edits).toRaw();
     }
+    case 'responses': {
+      const edits = {
+        ...singleTokenCap.responses,
+        kv_transfer_params: kv,
+        ec_transfer_params: ec,
+      };
+      return ctx.body.with(edits).toRaw();
+    }
     case 'completions':
       return jsonRaw({
         request_id: ctx.requestId,

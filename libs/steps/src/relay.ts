@@ -1,4 +1,4 @@
-import { type StreamFlow, type UpstreamClient } from '@llm-d/gateway';
+import { type StreamFlow, type StreamRequest, type UpstreamClient } from '@llm-d/gateway';
 import { type JsonRaw } from '@llm-d/json-document';
 import {
   ClientGoneError,
@@ -30,6 +30,9 @@ const notRelayed = new Set([
   ...['te', 'trailer', 'transfer-encoding', 'upgrade', 'x-request-id'],
 ]);
 
+/** Of a request what its relayed answer needs. */
+export type RelayContext = Pick<RequestContext, 'requestId' | 'signal' | 'sink'>;
+
 /**
  * Hands a worker's answer to the client as bytes, holding the worker back while the client reads slowly.
  *
@@ -43,59 +46,71 @@ export async function relayLeg(
   leg: RelayLeg,
 ): Promise<boolean> {
   const { step, client, path, body, headers = [], deferStatus } = leg;
-  const { sink } = ctx;
   const entry = startLeg(ctx, step);
-  const stream = new StreamEnd();
-  let held: StreamFlow | undefined;
+  const own = [...ownHeaders(ctx, dependencies, 'decode', step), ...headers];
   const refusal: { error?: UpstreamError } = {};
   try {
-    await client.stream(
-      {
-        path,
-        headers: ctx.headers.forRelay([
-          ...ownHeaders(ctx, dependencies, 'decode', step),
-          ...headers,
-        ]),
-        body,
-        signal: ctx.signal,
-      },
-      {
-        start(status, answered, flow) {
-          entry.status = status;
-          if (status === deferStatus) return false;
-          if (status >= 400 && !isJson(answered)) {
-            const headers = status === 429 || status === 503 ? pick(answered, overloadNames) : [];
-            refusal.error = new UpstreamError(step, status, { headers });
-            return false;
-          }
-          held = flow;
-          sink.onDrain(() => flow.resume());
-          stream.begin(answered);
-          sink.start(status, relayable(answered));
-          return true;
-        },
-        data(chunk) {
-          stream.note(chunk);
-          if (!sink.write(chunk)) held?.pause();
-        },
-      },
-    );
-  } catch (error) {
-    if (sink.isStarted) breakOff(ctx, step, stream, error);
-    throw error;
+    const request = { path, headers: ctx.headers.forRelay(own), body, signal: ctx.signal };
+    await relay(ctx, step, client, request, (status, answered) => {
+      entry.status = status;
+      if (status === deferStatus) return false;
+      if (status >= 400 && !isJson(answered)) {
+        const headers = status === 429 || status === 503 ? pick(answered, overloadNames) : [];
+        refusal.error = new UpstreamError(step, status, { headers });
+        return false;
+      }
+      return true;
+    });
   } finally {
     entry.endMs = ctx.elapsedMs();
   }
-  const { status = 0 } = entry;
-  if (status === deferStatus) return false;
   if (refusal.error) throw refusal.error;
+  return entry.status !== deferStatus;
+}
+
+/**
+ * Calls an upstream and hands the answer to the client unless `isWanted` refuses it by status and headers.
+ *
+ * @throws ResponseStartedError when the answer that the client got was an error or broke off.
+ */
+export async function relay(
+  ctx: RelayContext,
+  step: string,
+  client: UpstreamClient,
+  request: StreamRequest,
+  isWanted: (status: number, headers: readonly string[]) => boolean = () => true,
+): Promise<void> {
+  const { sink } = ctx;
+  const stream = new StreamEnd();
+  let held: StreamFlow | undefined;
+  let relayedStatus = 0;
+  try {
+    await client.stream(request, {
+      start(status, answered, flow) {
+        if (!isWanted(status, answered)) return false;
+        relayedStatus = status;
+        held = flow;
+        sink.onDrain(() => flow.resume());
+        stream.begin(answered);
+        sink.start(status, relayable(answered));
+        return true;
+      },
+      data(chunk) {
+        stream.note(chunk);
+        if (!sink.write(chunk)) held?.pause();
+      },
+    });
+  } catch (error) {
+    if (sink.isStarted) breakOff(ctx, step, stream, error);
+    throw error;
+  }
+  if (relayedStatus === 0) return;
   sink.end();
-  if (status >= 400) throw new ResponseStartedError(step, status);
-  return true;
+  if (relayedStatus >= 400) throw new ResponseStartedError(step, relayedStatus);
 }
 
 /** Ends an answer that cannot be completed: an event stream with one error event, everything else with a cut. */
-function breakOff(ctx: RequestContext, step: string, stream: StreamEnd, cause: unknown): never {
+function breakOff(ctx: RelayContext, step: string, stream: StreamEnd, cause: unknown): never {
   const isGone = ctx.signal.reason instanceof ClientGoneError;
   if (stream.isEventStream && !isGone) {
     const error = toCoordinatorError(cause, step);

@@ -72,7 +72,8 @@ export const render = defineStep({
     };
     return async (ctx) => {
       switch (ctx.api) {
-        case 'chat': {
+        case 'chat':
+        case 'responses': {
           const answer = await call(ctx);
           ctx.tokenIds = renderedIds(answer);
           checkTokenCount(ctx.tokenIds.length, limits);

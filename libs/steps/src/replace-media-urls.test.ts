@@ -116,6 +116,25 @@ describe('replace-media-urls', () => {
     expect(ctx.body.toString()).toBe(bodyOf(...wanted.map((url) => part(url))));
   });
 
+  it('puts the bytes into messages and function results of a response', async () => {
+    const body = (...urls: string[]): string => {
+      const [a, b] = urls.map(
+        (url) => `{"type":"input_image","image_url":"${url}","detail":"low"}`,
+      );
+      return `{"input":[{"content":[${a}]},{"type":"function_call_output","output":[${b}]}],"seed":1.0}`;
+    };
+    const ctx = requestContext({
+      api: 'responses',
+      body: body('http://media/png/a', 'http://media/jpeg/b'),
+    });
+    await run(ctx);
+    expect(ctx.body.toString()).toBe(
+      body('data:image/png;base64,YQ==', 'data:image/jpeg;base64,Yg=='),
+    );
+    expect(ctx.media).toHaveLength(2);
+    await expect(run(ctx, { max_multimodal_entries: 1 })).rejects.toMatchObject({ param: 'input' });
+  });
+
   it('leaves inline items as they are, in whatever letters their scheme is', async () => {
     const urls = ['data:image/png;base64,eA==', 'DATA:IMAGE/PNG;base64,eA=='];
     const body = bodyOf(...urls.map((url) => part(url)));

@@ -45,7 +45,7 @@ export const replaceMediaUrls = defineStep({
       if (maxEntries > 0 && parts.length > maxEntries) {
         throw new BadRequestError(
           `too many multimodal entries: got ${parts.length}, max ${maxEntries}`,
-          { code: 'media_too_many_items', param: 'messages' },
+          { code: 'media_too_many_items', param: ctx.api === 'responses' ? 'input' : 'messages' },
         );
       }
       const remote: MediaPart[] = [];

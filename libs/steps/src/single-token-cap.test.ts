@@ -36,6 +36,16 @@ describe('the single-token cap', () => {
     });
   });
 
+  it('of responses keeps no answer', () => {
+    const body = { max_output_tokens: 800, min_tokens: 50, stream: true, stream_options: {} };
+    expect(capped('responses', { ...body, store: true, temperature: 0.2 })).toEqual({
+      max_output_tokens: 1,
+      stream: false,
+      store: false,
+      temperature: 0.2,
+    });
+  });
+
   it('of generate stands below sampling_params', () => {
     expect(capped('generate', { stream: true, stream_options: {} })).toEqual({
       sampling_params: { max_tokens: 1 },

@@ -26,4 +26,12 @@ export const singleTokenCap: Record<Api, Edits> = {
     stream: false,
     stream_options: undefined,
   },
+  responses: {
+    max_output_tokens: 1,
+    stream: false,
+    // Nobody asks for the answer of a synthetic leg again.
+    store: false,
+    min_tokens: undefined,
+    stream_options: undefined,
+  },
 };

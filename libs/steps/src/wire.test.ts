@@ -1,4 +1,4 @@
-import { apiOfPath, apiPaths } from '@llm-d/gateway';
+import { type Api, apiOfPath, apiPaths } from '@llm-d/gateway';
 import { type StepDependencies } from '@llm-d/pipeline';
 import { MemorySink, requestContext } from '@llm-d/pipeline/testing';
 import { type Answer, expectGolden, type RecordedCall } from '@llm-d/testing';
@@ -9,6 +9,7 @@ const requests = [
   ...['chat.text', 'chat.one-image', 'chat.two-images'],
   ...['completions.text', 'completions.token-ids'],
   ...['generate.text', 'generate.one-image', 'generate.two-images'],
+  ...['responses.text', 'responses.one-image', 'responses.two-images'],
 ];
 const formats = [
   { format: 'openai', usesOpenAi: true },
@@ -46,7 +47,8 @@ async function checkLegs(
   wire?: StepDependencies['wire'],
 ): Promise<void> {
   const body = testdata(`requests/${request}.json`);
-  const [api = 'chat', variant = ''] = request.split('.') as ['chat', string];
+  const [api = 'chat', variant = ''] = request.split('.') as [Api, string];
+  const hasFormats = api === 'chat' || api === 'responses';
   let encoded = 0;
   const firstCall = rig.gateway.calls.length;
   const firstRender = rig.renderService.calls.length;
@@ -60,7 +62,7 @@ async function checkLegs(
       default:
         if (headers['prefer']) return { status: 412 };
         return answerFile(
-          `decode.${api}.${body.includes('"stream": true') && api === 'chat' ? 'sse' : 'json'}`,
+          `decode.${api}.${body.includes('"stream": true') && hasFormats ? 'sse' : 'json'}`,
         );
     }
   });
@@ -82,22 +84,22 @@ async function checkLegs(
   expect(sink).toMatchObject({ status: 200, ended: 'whole' });
 
   const legs = rig.gateway.calls.slice(firstCall);
-  const images = api === 'chat' ? ['one-image', 'two-images'].indexOf(variant) + 1 : 0;
+  const images = hasFormats ? ['one-image', 'two-images'].indexOf(variant) + 1 : 0;
   expect(legs.map(nameOf)).toEqual([
     'conditional-decode',
     ...Array.from({ length: images }, () => 'encode'),
     'prefill',
     'decode',
   ]);
-  const isFormatted = api === 'chat' ? `.${format}` : '';
+  const formatted = hasFormats ? `.${format}` : '';
   const golden = (name: string, call: RecordedCall | undefined): void =>
     expectGolden(import.meta.dirname, `legs/${folder}${name}.json`, call && exchangeText(call));
   const rendered = rig.renderService.calls.slice(firstRender);
-  expect(rendered).toHaveLength(api === 'chat' || request === 'completions.text' ? 1 : 0);
+  expect(rendered).toHaveLength(hasFormats || request === 'completions.text' ? 1 : 0);
   if (rendered[0]) golden(`render.${request}`, rendered[0]);
   golden(`conditional-decode.${request}`, legs[0]);
-  legs.slice(1, -2).forEach((call, i) => golden(`encode.${request}${isFormatted}.${i}`, call));
-  golden(`prefill.${request}${isFormatted}.${kv}${images > 0 ? `.${ec}` : ''}`, legs.at(-2));
+  legs.slice(1, -2).forEach((call, i) => golden(`encode.${request}${formatted}.${i}`, call));
+  golden(`prefill.${request}${formatted}.${kv}${images > 0 ? `.${ec}` : ''}`, legs.at(-2));
   golden(`decode.${request}.${kv}`, legs.at(-1));
 }
 

@@ -7,7 +7,7 @@ import { type Leg } from './leg-log.ts';
 
 /** Paths a client may call (deploy.md 1.3). */
 const clientPath =
-  /^(\/v1\/(chat\/completions|completions|models)|\/inference\/v1\/generate)\/?$|^\/v1\/requests\/[^/]+$/;
+  /^(\/v1\/(chat\/completions|completions|responses|models)|\/inference\/v1\/generate)\/?$|^\/v1\/requests\/[^/]+$/;
 
 /** A client's call: its phase and pin headers are taken off, then the coordinator gets it as it comes. */
 export async function serveClient(

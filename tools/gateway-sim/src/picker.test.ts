@@ -126,6 +126,26 @@ describe('the prefix index', () => {
     );
   });
 
+  it('a response has its text and its images, without the names that a coordinator stamps', () => {
+    const response = (text: string, more: object) => ({
+      instructions: 'Be brief.',
+      input: [
+        { role: 'user', content: [{ type: 'input_text', text }] },
+        { type: 'function_call', name: 'f', call_id: 'c', arguments: '{}' },
+        {
+          type: 'function_call_output',
+          output: [{ type: 'input_image', image_url: 'x', ...more }],
+        },
+      ],
+    });
+    const blocks = (body: unknown) => promptBlocks('/v1/responses', body, 4);
+    expect(blocks(response('a', { uuid: 'h' }))).toEqual(blocks(response('a', {})));
+    expect(blocks(response('b', {}))).not.toEqual(blocks(response('a', {})));
+    expect(blocks(response('a', { detail: 'low' }))).not.toEqual(blocks(response('a', {})));
+    expect(blocks({ input: 'one two three' })).toMatchObject({ tokens: 3 });
+    expect(() => blocks({ input: 5 })).toThrow('input is required');
+  });
+
   it('prefers the ids a coordinator sends beside the messages', () =>
     expect(
       promptBlocks(

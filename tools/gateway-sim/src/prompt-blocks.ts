@@ -61,6 +61,12 @@ function promptItems(path: string, fields: Record<string, unknown>): Item[] {
     if (Array.isArray(prompt)) return (prompt as unknown[]).flatMap(anyText);
     throw new BadInferenceBody('prompt is required');
   }
+  if (path.endsWith('/responses')) {
+    const { input, instructions } = fields;
+    if (typeof input === 'string') return [instructions, input].flatMap(anyText);
+    if (Array.isArray(input)) return [instructions, ...(input as unknown[])].flatMap(inputItems);
+    throw new BadInferenceBody('input is required');
+  }
   if (path.endsWith('/generate')) throw new BadInferenceBody('token_ids is required');
   return [];
 }
@@ -70,6 +76,14 @@ function messageItems(message: unknown): Item[] {
   const { role, content } = message;
   const parts: unknown[] = Array.isArray(content) ? content : [content];
   return [`<${String(role)}>`, ...parts.flatMap(anyText)];
+}
+
+/** An item of the Responses API: a message, or something else as a whole, parts of results one by one. */
+function inputItems(item: unknown): Item[] {
+  if (isRecord(item) && Array.isArray(item['output'])) {
+    return (item['output'] as unknown[]).flatMap(anyText);
+  }
+  return isRecord(item) && 'content' in item ? messageItems(item) : anyText(item);
 }
 
 /** Text by words; anything else (an image) as one item that differs with its content. */

@@ -4,6 +4,9 @@ import { type Options, readOptions, usage } from './options.ts';
 import { type Stack, startStack } from './stack.ts';
 import { waterfall } from './waterfall.ts';
 
+/** About the pace of a large model, so that one can watch the answer arrive. */
+const tokenIntervalMs = 20;
+
 /** Somebody asked the stack to end. */
 class StoppedError extends Error {
   override readonly name = 'StoppedError';
@@ -25,7 +28,8 @@ async function main(options: Options): Promise<number> {
   const stop = stopped();
   stop.catch(() => {});
   const start = performance.now();
-  const stack = await startStack({ directory: options.directory }, stop);
+  const workerEnv = { SIM_ITL_MS: String(tokenIntervalMs) };
+  const stack = await startStack({ directory: options.directory, workerEnv }, stop);
   const end = Promise.race([stop, stack.children.failed]);
   try {
     say(

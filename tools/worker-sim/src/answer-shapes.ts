@@ -1,11 +1,13 @@
+import { randomBytes } from 'node:crypto';
 import { type Answer, type AnswerToken } from './answer-text.ts';
 import { type JsonObject } from './exact-json.ts';
 import { type Api } from './inference-input.ts';
+import { closingEvents, deltaEvent, openingEvents, responseObject } from './response-shapes.ts';
 
 /** What every frame and body of one answer repeats. */
 export interface AnswerHead {
   api: Api;
-  /** Engine id of the request: `chatcmpl-`, `cmpl-` or `generate-tokens-` and the request id. */
+  /** Engine id of the request. */
   id: string;
   model: string;
   /** Unix seconds. */
@@ -22,14 +24,15 @@ export interface Choice {
   text: string | undefined;
 }
 
-const idPrefix: Readonly<Record<Api, string>> = {
+const idPrefix: Readonly<Record<Exclude<Api, 'responses'>, string>> = {
   chat: 'chatcmpl-',
   completions: 'cmpl-',
   generate: 'generate-tokens-',
 };
 
-/** Engine id of a request, as vLLM 0.32 makes it. */
-export const engineRequestId = (api: Api, requestId: string): string => idPrefix[api] + requestId;
+/** Engine id of a request, as vLLM 0.32 makes it: the Responses API takes no name from outside. */
+export const engineRequestId = (api: Api, requestId: string): string =>
+  api === 'responses' ? `resp_${randomBytes(8).toString('hex')}` : idPrefix[api] + requestId;
 
 const fingerprint = 'worker-sim';
 
@@ -50,6 +53,7 @@ export function wholeAnswer(
   choices: readonly Choice[],
   params: { kv: JsonObject | null; ec: JsonObject | null },
 ): JsonObject {
+  if (head.api === 'responses') return responseObject(head, choices, params);
   const completionTokens = choices.reduce((sum, { answer }) => sum + answer.tokens.length, 0);
   const usage = usageOf(head, completionTokens);
   const transfer = { kv_transfer_params: params.kv, ec_transfer_params: params.ec };
@@ -151,8 +155,9 @@ const generateChoice = ({ index, answer, text }: Choice): JsonObject => ({
   logprobs: null,
 });
 
-/** Frames before the first token: chat announces the role of every choice. */
+/** Frames before the first token: chat announces the role of every choice, a response what it consists of. */
 export function openingFrames(head: AnswerHead, choices: readonly Choice[]): JsonObject[] {
+  if (head.api === 'responses') return openingEvents(head);
   if (head.api !== 'chat') return [];
   return choices.map(({ index }) => ({
     ...chunkHead(head),
@@ -165,11 +170,8 @@ export function openingFrames(head: AnswerHead, choices: readonly Choice[]): Jso
 }
 
 /** The frame of one token; the last one of a choice carries its finish reason. */
-export function tokenFrame(
-  head: AnswerHead,
-  { index, answer, text }: Choice,
-  at: number,
-): JsonObject {
+export function tokenFrame(head: AnswerHead, choice: Choice, at: number): JsonObject {
+  const { index, answer, text } = choice;
   const token = answer.tokens[at];
   const isLast = at === answer.tokens.length - 1;
   const finish = isLast ? answer.finishReason : null;
@@ -204,6 +206,8 @@ export function tokenFrame(
           },
         ],
       };
+    case 'responses':
+      return deltaEvent(head, choice, at);
     case 'generate':
       return {
         request_id: head.id,
@@ -241,8 +245,17 @@ const generateVersions = ({ tokens }: Answer): JsonObject[] => [
   { version: 'default', start: 0, end: tokens.length },
 ];
 
-/** The frame after the last token when the request asked for usage. */
-export function usageFrame(head: AnswerHead, completionTokens: number): JsonObject {
+/** Frames after the last token; `usage` asks for the frame with the token counts. */
+export function closingFrames(
+  head: AnswerHead,
+  choices: readonly Choice[],
+  { completionTokens, usage }: { completionTokens: number; usage: boolean },
+): (JsonObject | '[DONE]')[] {
+  if (head.api === 'responses') return closingEvents(head, choices);
+  return [...(usage ? [usageFrame(head, completionTokens)] : []), '[DONE]'];
+}
+
+function usageFrame(head: AnswerHead, completionTokens: number): JsonObject {
   const { prompt_tokens, total_tokens, completion_tokens } = usageOf(head, completionTokens);
   const usage = { prompt_tokens, total_tokens, completion_tokens };
   return head.api === 'generate'

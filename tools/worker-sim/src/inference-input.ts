@@ -1,14 +1,15 @@
 import { ApiError, badField } from './api-error.ts';
 import { canonicalText, isObject, type JsonObject, parseExact } from './exact-json.ts';
 
-/** The three inference APIs of a worker. */
-export type Api = 'chat' | 'completions' | 'generate';
+/** The inference APIs of a worker. */
+export type Api = 'chat' | 'completions' | 'generate' | 'responses';
 
 /** Path of each API. */
 export const apiPaths: Readonly<Record<string, Api>> = {
   '/v1/chat/completions': 'chat',
   '/v1/completions': 'completions',
   '/inference/v1/generate': 'generate',
+  '/v1/responses': 'responses',
 };
 
 /** A validated request body. */
@@ -46,7 +47,9 @@ const defaultCompletionTokens = 16;
 export function parseInput(api: Api, body: JsonObject, models: ModelNames): InferenceInput {
   const sampling = api === 'generate' ? samplingParams(body) : body;
   const isStreaming = boolean(body, 'stream');
-  const streamOptions = body['stream_options'] ?? undefined;
+  // The Responses API has none of these three; vLLM ignores unknown fields.
+  const isResponse = api === 'responses';
+  const streamOptions = isResponse ? undefined : (body['stream_options'] ?? undefined);
   if (streamOptions !== undefined && !isStreaming) {
     throw badField(
       'stream_options',
@@ -56,7 +59,7 @@ export function parseInput(api: Api, body: JsonObject, models: ModelNames): Infe
   const model = models.resolve(body['model']);
   const stop = sampling['stop'] ?? [];
   const maxTokens = maxTokensOf(api, sampling);
-  const minTokens = integer(sampling, 'min_tokens') ?? 0;
+  const minTokens = isResponse ? 0 : (integer(sampling, 'min_tokens') ?? 0);
   if (maxTokens !== undefined && minTokens > maxTokens) {
     throw new ApiError(
       400,
@@ -71,7 +74,7 @@ export function parseInput(api: Api, body: JsonObject, models: ModelNames): Infe
     requestId: typeof body['request_id'] === 'string' ? body['request_id'] : undefined,
     isStreaming,
     includeUsage: isObject(streamOptions) && streamOptions['include_usage'] === true,
-    n: sequences(sampling),
+    n: isResponse ? 1 : sequences(sampling),
     maxTokens,
     minTokens,
     ignoreEos: boolean(sampling, 'ignore_eos'),
@@ -79,7 +82,8 @@ export function parseInput(api: Api, body: JsonObject, models: ModelNames): Infe
     wantsText: body['output_mode'] === 'text',
     forcedTool: api === 'chat' ? forcedTool(body) : undefined,
     wantsLogprobs:
-      api !== 'generate' && ![undefined, null, false].includes(body['logprobs'] as null),
+      (api === 'chat' || api === 'completions') &&
+      ![undefined, null, false].includes(body['logprobs'] as null),
     cacheSalt: typeof body['cache_salt'] === 'string' ? body['cache_salt'] : '',
     kvTransferParams: transferParams(api, body, 'kv_transfer_params'),
     ecTransferParams: transferParams(api, body, 'ec_transfer_params'),
@@ -111,8 +115,10 @@ function samplingParams(body: JsonObject): JsonObject {
 
 function maxTokensOf(api: Api, sampling: JsonObject): number | undefined {
   const asked =
-    (api === 'chat' ? integer(sampling, 'max_completion_tokens') : undefined) ??
-    integer(sampling, 'max_tokens');
+    api === 'responses'
+      ? integer(sampling, 'max_output_tokens')
+      : ((api === 'chat' ? integer(sampling, 'max_completion_tokens') : undefined) ??
+        integer(sampling, 'max_tokens'));
   if (asked !== undefined && asked < 1) {
     throw badField(
       'max_tokens',

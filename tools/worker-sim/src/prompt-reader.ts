@@ -1,7 +1,10 @@
 import { Renderer } from '@llm-d/render';
 
 /** Chat template and tokenizer of a worker: the code that render-shim serves, so that ids and hashes agree. */
-export type PromptReader = Pick<Renderer, 'chat' | 'completions' | 'tokenize' | 'detokenize'>;
+export type PromptReader = Pick<
+  Renderer,
+  'chat' | 'completions' | 'responses' | 'tokenize' | 'detokenize'
+>;
 
 const loaded = new Map<string, Promise<PromptReader>>();
 

@@ -1,7 +1,7 @@
 import { type RenderedPrompt } from '@llm-d/render';
 import { ApiError, badField } from './api-error.ts';
 import { isObject, type JsonObject, parseExact } from './exact-json.ts';
-import { type InferenceInput } from './inference-input.ts';
+import { type Api, type InferenceInput } from './inference-input.ts';
 import { type PromptReader } from './prompt-reader.ts';
 import { type Prompt, type PromptImage } from './prompt.ts';
 
@@ -26,11 +26,13 @@ export async function readPrompts(
 ): Promise<{ prompts: Prompt[]; uuids: (string | undefined)[] }> {
   const read = async (): Promise<{ prompts: Prompt[]; uuids: (string | undefined)[] }> => {
     switch (input.api) {
-      case 'chat': {
-        const uuids = mediaUuids(input.body);
+      case 'chat':
+      case 'responses': {
+        const uuids = mediaUuids(input);
         // A uuid may replace the media hash, and it is the hash of the bytes that we compare it with.
-        const body = uuids.some((uuid) => uuid !== undefined) ? withoutUuids(bytes) : bytes;
-        return { prompts: [fromReader(await (await reader()).chat(body))], uuids };
+        const hasUuid = uuids.some((uuid) => uuid !== undefined);
+        const body = hasUuid ? withoutUuids(input.api, bytes) : bytes;
+        return { prompts: [fromReader(await (await reader())[input.api](body))], uuids };
       }
       case 'completions':
         return { prompts: await completionPrompts(input.body, bytes, reader), uuids: [] };
@@ -144,26 +146,26 @@ function modality(features: JsonObject, name: string): unknown[] {
 }
 
 /** The `uuid` of every media part, in document order. */
-function mediaUuids(body: JsonObject): (string | undefined)[] {
-  return mediaParts(body).map(({ uuid }) => (typeof uuid === 'string' ? uuid : undefined));
+function mediaUuids({ api, body }: InferenceInput): (string | undefined)[] {
+  return mediaParts(api, body).map(({ uuid }) => (typeof uuid === 'string' ? uuid : undefined));
 }
 
-function withoutUuids(bytes: Uint8Array): Uint8Array {
+function withoutUuids(api: Api, bytes: Uint8Array): Uint8Array {
   const body = parseExact(Buffer.from(bytes).toString('utf8'));
-  if (isObject(body)) for (const part of mediaParts(body)) delete part['uuid'];
+  if (isObject(body)) for (const part of mediaParts(api, body)) delete part['uuid'];
   return Buffer.from(JSON.stringify(body));
 }
 
-function mediaParts(body: JsonObject): JsonObject[] {
-  const messages = Array.isArray(body['messages']) ? (body['messages'] as unknown[]) : [];
-  return messages
-    .flatMap((message) =>
-      isObject(message) && Array.isArray(message['content'])
-        ? (message['content'] as unknown[])
-        : [],
-    )
+function mediaParts(api: Api, body: JsonObject): JsonObject[] {
+  const isResponse = api === 'responses';
+  const lists = isResponse ? ['content', 'output'] : ['content'];
+  return listOf(body[isResponse ? 'input' : 'messages'])
+    .filter(isObject)
+    .flatMap((item) => lists.flatMap((name) => listOf(item[name])))
     .filter(isObject)
     .filter(({ type }) => typeof type === 'string' && mediaTypes.has(type));
 }
+
+const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 const mediaTypes = new Set(['image_url', 'image', 'input_image']);

@@ -73,10 +73,11 @@ export class Reply {
     this.#response.flushHeaders();
   }
 
-  /** Sends one event; resolves when the socket can take more. */
-  frame(data: unknown): Promise<void> {
+  /** Sends one event, with a name where it has one; resolves when the socket can take more. */
+  frame(data: unknown, name?: string): Promise<void> {
     const text = typeof data === 'string' ? data : JSON.stringify(data);
-    return this.#write(Buffer.from(`data: ${text}\n\n`));
+    const nameLine = name === undefined ? '' : `event: ${name}\n`;
+    return this.#write(Buffer.from(`${nameLine}data: ${text}\n\n`));
   }
 
   /** Ends the answer. */

@@ -1,13 +1,14 @@
 import {
   type AnswerHead,
   type Choice,
+  closingFrames,
   openingFrames,
   tokenFrame,
-  usageFrame,
   wholeAnswer,
 } from './answer-shapes.ts';
 import { ApiError } from './api-error.ts';
 import { type AdmittedCall } from './call.ts';
+import { type JsonObject } from './exact-json.ts';
 import { type PhaseResult } from './phase-result.ts';
 import { CutByFault } from './reply.ts';
 
@@ -35,24 +36,33 @@ export async function sendAnswer(
   }
   const isComplete = await generate(call, choices, async (choice, at) => {
     if (!reply.hasStarted) await startStream(call, head, choices);
-    await reply.frame(tokenFrame(head, choice, at));
+    await sendFrame(call, tokenFrame(head, choice, at));
   });
   if (!isComplete) return;
   if (!reply.hasStarted) await startStream(call, head, choices);
-  const sent = record.outcome.completionTokens;
-  if (input.includeUsage) await reply.frame(usageFrame(head, sent));
-  await reply.frame('[DONE]');
+  const { completionTokens } = record.outcome;
+  const closing = closingFrames(head, choices, { completionTokens, usage: input.includeUsage });
+  for (const frame of closing) await sendFrame(call, frame);
   reply.end();
+}
+
+/** Events of the Responses API have their type as a name too. */
+async function sendFrame(
+  { reply, input }: AdmittedCall,
+  frame: JsonObject | string,
+): Promise<void> {
+  const type = input.api === 'responses' && typeof frame !== 'string' ? frame['type'] : undefined;
+  await reply.frame(frame, typeof type === 'string' ? type : undefined);
 }
 
 /** Headers go out with the first token, so that a failure before it has its own status. */
 async function startStream(
-  { reply }: AdmittedCall,
+  call: AdmittedCall,
   head: AnswerHead,
   choices: readonly Choice[],
 ): Promise<void> {
-  reply.startStream();
-  for (const frame of openingFrames(head, choices)) await reply.frame(frame);
+  call.reply.startStream();
+  for (const frame of openingFrames(head, choices)) await sendFrame(call, frame);
 }
 
 /** Runs all sequences side by side, one token each per step. False when a fault ended the answer. */
