@@ -25,6 +25,7 @@ beforeAll(async () => {
   urls['no-gateway'] = await stack.startCoordinator('no-gateway', {
     gateway: { address: closedPort },
   });
+  urls['closed'] = await stack.startCoordinator('closed', { pipeline: { passthrough: false } });
   urls['no-render'] = await stack.startCoordinator('no-render', { renderUrl: closedPort });
 });
 
@@ -206,8 +207,16 @@ describe('through the public listener', () => {
 });
 
 describe('the coordinator', () => {
-  it('refuses a path that it does not know', async () => {
-    const { requestId, answer } = await askWith(urls['direct'], { path: '/v1/SECRET', body: {} });
+  it('hands a path that it does not know to a decode worker, whose answer it is', async () => {
+    const { requestId, answer } = await askWith(urls['direct'], { path: '/v1/other', body: {} });
+    expect(answer.status).toBe(404);
+    expect(jsonOf<ApiError>(answer).error).toMatchObject({ code: 404, type: 'NotFoundError' });
+    const [leg] = await stack.legs(requestId);
+    expect(leg).toMatchObject({ profile: 'decode', path: '/v1/other', status: 404 });
+  });
+
+  it('refuses such a path itself when passthrough is off', async () => {
+    const { requestId, answer } = await askWith(urls['closed'], { path: '/v1/SECRET', body: {} });
     expectRefusal(answer, requestId, {
       status: 404,
       code: 'UNKNOWN_PATH',
