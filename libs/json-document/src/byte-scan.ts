@@ -30,21 +30,21 @@ const op = {
 const load = [0xfd, 0x00, 0x00, 0x00];
 const splat = (byte: number): number[] => [0xfd, 0x0c, ...Array<number>(16).fill(byte)];
 const equal = [0xfd, 0x23];
-const lessUnsigned = [0xfd, 0x26];
 const or = [0xfd, 0x50];
 const subtract = [0xfd, 0x71];
+const minUnsigned = [0xfd, 0x77];
 const bitmask = [0xfd, 0x64];
 const noType = 0x40;
 const i32 = 0x7f;
 const v128 = 0x7b;
 
-const [end, at, mask, vector] = [1, 0, 2, 3];
+const [end, at, mask, vector, shifted] = [1, 0, 2, 3, 4];
 
-/** `(at, end) => index of the first byte that matches`, at least `end` when there is none. */
+/** `(at, end) => index of the first byte that matches`, or with `isInverted` that does not; at least `end` when there is none. */
 function finder(matches: number[], isInverted: boolean): number[] {
   const flip = isInverted ? [op.i32Const, 0xff, 0xff, 0x03, op.i32Xor] : [];
   return [
-    ...[2, 1, i32, 1, v128],
+    ...[2, 1, i32, 2, v128],
     ...[op.block, noType, op.loop, noType],
     ...[op.get, at, op.get, end, op.i32GeU, op.brIf, 1],
     ...[op.get, at, ...load, op.set, vector],
@@ -56,13 +56,14 @@ function finder(matches: number[], isInverted: boolean): number[] {
 }
 
 const is = (byte: number): number[] => [op.get, vector, ...splat(byte), ...equal];
+/** Processors have no unsigned comparison of bytes; a byte is below `count` when the smaller of it and `count - 1` is itself. */
 const isBetween = (first: number, count: number, value = [op.get, vector]): number[] => [
-  ...value,
-  ...[...splat(first), ...subtract],
-  ...[...splat(count), ...lessUnsigned],
+  ...[...value, ...splat(first), ...subtract, op.tee, shifted],
+  ...[...splat(count - 1), ...minUnsigned, op.get, shifted, ...equal],
 ];
 
-const endsPlainText = [...isBetween(0, 0x20), ...is(0x22), ...or, ...is(0x5c), ...or];
+const isControl = [op.get, vector, ...splat(0x1f), ...minUnsigned, op.get, vector, ...equal];
+const endsPlainText = [...isControl, ...is(0x22), ...or, ...is(0x5c), ...or];
 const lowerCased = [op.get, vector, ...splat(0x20), ...or];
 const isBase64Byte = [
   ...isBetween(0x61, 26, lowerCased),
