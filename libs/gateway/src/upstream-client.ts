@@ -256,7 +256,27 @@ function toBody(body: StreamRequest['body']): Uint8Array | Readable | null {
   if (chunks.length === 1 && first) return first;
   if (byteLength <= singleWriteBytes) return Buffer.concat(chunks);
   // undici sends any iterable of bytes chunk by chunk; its types only know streams.
-  return chunks as unknown as Readable;
+  return joinSmall(chunks) as unknown as Readable;
+}
+
+/** Joins neighbours below `singleWriteBytes`, the edits between long unchanged runs: each chunk costs a system call. */
+function joinSmall(chunks: readonly Uint8Array[]): Uint8Array[] {
+  const joined: Uint8Array[] = [];
+  let small: Uint8Array[] = [];
+  const flush = (): void => {
+    const [only] = small;
+    if (only) joined.push(small.length === 1 ? only : Buffer.concat(small));
+    small = [];
+  };
+  for (const chunk of chunks) {
+    if (chunk.length < singleWriteBytes) small.push(chunk);
+    else {
+      flush();
+      joined.push(chunk);
+    }
+  }
+  flush();
+  return joined;
 }
 
 function toStrings(raw: Dispatcher.DispatchController['rawHeaders']): string[] {
