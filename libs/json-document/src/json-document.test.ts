@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { type DocumentLimits, JsonDocument, rootOf } from './json-document.ts';
+import { type DocumentLimits, JsonDocument, parseJson, rootOf } from './json-document.ts';
 import { JsonError } from './json-error.ts';
 import { type JsonInput, JsonRaw } from './json-raw.ts';
+import { type JsonSpan } from './json-span.ts';
 import { jsonRaw } from './serialize.ts';
 
 type Edits = Record<string, JsonInput | undefined>;
@@ -187,5 +188,28 @@ describe('rootOf', () => {
     ['5', '5'],
   ])('takes the blanks off %j', (text, expected) => {
     expect(Buffer.from(rootOf(Buffer.from(text)).bytes).toString()).toBe(expected);
+  });
+});
+
+describe('parseJson', () => {
+  it.each(['{}', ' { "a" : 1 , "b":{"a":2},"a":"x" } ', '[{"a":1}]', '"text"', ' 12 ', 'null'])(
+    'finds in %s what a walk over the text finds',
+    (text) => {
+      const bytes = Buffer.from(text);
+      const [parsed, walked] = [parseJson(bytes), rootOf(bytes)];
+      const shape = (span: JsonSpan): unknown[] =>
+        [...span.members()].map(({ start, name, value }) => [start, name, value.start, value.end]);
+      expect(shape(parsed)).toEqual(shape(walked));
+      expect([parsed.start, parsed.end, parsed.kind]).toEqual([
+        walked.start,
+        walked.end,
+        walked.kind,
+      ]);
+      expect(parsed.get('a')?.text()).toBe(walked.get('a')?.text());
+    },
+  );
+
+  it('refuses what is not JSON', () => {
+    expect(() => parseJson(Buffer.from('{"a":}'))).toThrow(JsonError);
   });
 });

@@ -148,6 +148,18 @@ export class JsonDocument {
   }
 }
 
+/**
+ * Checks a text once and returns its value; the members of an object are known then and cost no second walk.
+ *
+ * @throws JsonError when the text is not JSON within the limits.
+ */
+export function parseJson(bytes: Uint8Array, limits: JsonLimits = {}): JsonSpan {
+  const positions = topLevelPositions(bytes, limits);
+  const root = rootOf(bytes);
+  if (root.kind !== 'object') return root;
+  return new JsonSpan(bytes, root.start, root.end, membersAt(bytes, positions));
+}
+
 /** The single value of a valid text, without the blanks around it. */
 export function rootOf(bytes: Uint8Array): JsonSpan {
   let [start, end] = [0, bytes.length];

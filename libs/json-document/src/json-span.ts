@@ -35,12 +35,17 @@ export class JsonSpan {
   readonly source: Uint8Array;
   readonly start: number;
   #end: number | undefined;
+  readonly #members: readonly JsonMember[] | undefined;
 
-  /** The text must be validated before; this is not checked. Without `end` it is found when it is needed. */
-  constructor(source: Uint8Array, start: number, end?: number) {
+  /**
+   * The text must be validated before; this is not checked. Without `end` it is found when it is needed, and so are the
+   * members without `members`.
+   */
+  constructor(source: Uint8Array, start: number, end?: number, members?: readonly JsonMember[]) {
     this.source = source;
     this.start = start;
     this.#end = end;
+    this.#members = members;
   }
 
   /** Index after the last byte. Whoever has walked a value to its end has found it by the way. */
@@ -89,6 +94,10 @@ export class JsonSpan {
 
   /** The members of an object in order, duplicates included; none for other kinds. */
   *members(): Generator<JsonMember> {
+    if (this.#members) {
+      yield* this.#members;
+      return;
+    }
     if (this.kind !== 'object') return;
     let at = skipSpace(this.source, this.start + 1);
     while (this.source[at] !== closeBrace) {

@@ -5,7 +5,7 @@ import {
   type UpstreamAnswer,
   type UpstreamClient,
 } from '@llm-d/gateway';
-import { JsonError, type JsonRaw, type JsonSpan, rootOf, validateJson } from '@llm-d/json-document';
+import { JsonError, type JsonRaw, type JsonSpan, parseJson } from '@llm-d/json-document';
 import {
   BadUpstreamAnswerError,
   type RequestContext,
@@ -101,9 +101,11 @@ export function captureHeaders(
   for (const name of forwardResponseHeaders) {
     const counts = new Map<string, number>();
     for (const { headers } of answers) {
-      const value = [headers[name]].flat()[0];
+      const given = headers[name];
+      const value = Array.isArray(given) ? given[0] : given;
       if (value) counts.set(value, (counts.get(value) ?? 0) + 1);
     }
+    if (counts.size === 0) continue;
     const most = Math.max(...counts.values());
     const winner = [...counts].find(([, count]) => count === most);
     if (winner) ctx.captured.set(name, winner[0]);
@@ -132,10 +134,9 @@ export function objectAnswer(leg: string, { value }: LegAnswer): JsonSpan {
 
 function parseAnswer(leg: string, body: Buffer): JsonSpan {
   try {
-    validateJson(body);
+    return parseJson(body);
   } catch (cause) {
     if (!(cause instanceof JsonError)) throw cause;
     throw new BadUpstreamAnswerError(leg, 'the answer is not valid JSON', { cause });
   }
-  return rootOf(body);
 }
