@@ -120,13 +120,6 @@ export class TextScanner {
 
   /** Index of the first quote, backslash or control character at or after `from`; the length when there is none. */
   find(from: number): number {
-    // Inlined media is base64: a text that begins like it is read as such, and nobody has to check it again.
-    const end = this.#run(from, scanner.base64);
-    if (end - from >= minRunBytes) noteBase64(this.#bytes, from, end);
-    return this.#run(end, scanner.text);
-  }
-
-  #run(from: number, finder: Finder): number {
     for (let at = from; ; at = this.#end) {
       if (at >= this.#end) {
         if (at >= this.#bytes.length) return this.#bytes.length;
@@ -134,38 +127,14 @@ export class TextScanner {
         this.#end = Math.min(at + blockBytes, this.#bytes.length);
         memory.set(this.#bytes.subarray(at, this.#end));
       }
-      const found = this.#start + finder(at - this.#start, this.#end - this.#start);
+      const found = this.#start + scanner.text(at - this.#start, this.#end - this.#start);
       if (found < this.#end) return found;
     }
   }
 }
 
-/** Runs of base64 from this length on are remembered; shorter ones are as quick to read again. */
-const minRunBytes = 16_384;
-
-/** What is known to be base64, start and end in turn as positions in the memory. Checked bytes never change. */
-const base64Runs = new WeakMap<ArrayBufferLike, number[]>();
-
-function noteBase64({ buffer, byteOffset }: Uint8Array, start: number, end: number): void {
-  const runs = base64Runs.get(buffer);
-  if (runs) runs.push(byteOffset + start, byteOffset + end);
-  else base64Runs.set(buffer, [byteOffset + start, byteOffset + end]);
-}
-
 /** True when every byte of `bytes[start, end)` is in the standard base64 alphabet; padding is not part of it. */
 export function isBase64(bytes: Uint8Array, start = 0, end = bytes.length): boolean {
-  const runs = base64Runs.get(bytes.buffer) ?? [];
-  for (let i = 0; i < runs.length; i += 2) {
-    const knownStart = Math.max(start, (runs[i] ?? 0) - bytes.byteOffset);
-    const knownEnd = Math.min(end, (runs[i + 1] ?? 0) - bytes.byteOffset);
-    if (knownStart < knownEnd) {
-      return scanBase64(bytes, start, knownStart) && scanBase64(bytes, knownEnd, end);
-    }
-  }
-  return scanBase64(bytes, start, end);
-}
-
-function scanBase64(bytes: Uint8Array, start: number, end: number): boolean {
   for (let at = start; at < end; at += blockBytes) {
     const length = Math.min(blockBytes, end - at);
     memory.set(bytes.subarray(at, at + length));
