@@ -22,7 +22,10 @@ export function runCoordinator(config: object, flags: readonly string[] = []): C
   const file = join(directory, 'coordinator.yaml');
   // JSON is valid YAML.
   writeFileSync(file, JSON.stringify(config));
-  const child: ChildProcess = spawn(process.execPath, [script, '--config', file, ...flags]);
+  // With both colour variables set, as nx does it, Node writes a warning first.
+  const child: ChildProcess = spawn(process.execPath, [script, '--config', file, ...flags], {
+    env: { ...process.env, FORCE_COLOR: undefined },
+  });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', (piece: Buffer) => {

@@ -79,7 +79,8 @@ export class ChildGroup {
   #spawn({ name, script, args, env }: ChildSpec): void {
     const log = openSync(this.logFile(name), 'w');
     const child = spawn(process.execPath, [script, ...args], {
-      env: { ...process.env, ...env },
+      // Logs are for programs; Node warns in them when both colour variables are set, as nx does it.
+      env: { ...process.env, FORCE_COLOR: undefined, ...env },
       stdio: ['ignore', log, log],
     });
     closeSync(log);
