@@ -39,6 +39,8 @@ export interface UpstreamAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly body: Buffer;
+  /** `performance.now()` when status and headers came. */
+  readonly headersAt: number;
 }
 
 /** Lets the receiver of a streamed answer hold it back. */
@@ -111,12 +113,13 @@ export class UpstreamClient {
   async call(request: UpstreamRequest): Promise<UpstreamAnswer> {
     const { callTimeoutMs, maxAnswerBytes } = this.#options;
     const chunks: Uint8Array[] = [];
-    let [status, length, limit] = [0, 0, maxErrorBytes];
+    let [status, length, limit, headersAt] = [0, 0, maxErrorBytes, 0];
     let headers: UpstreamAnswer['headers'] = {};
     await this.#dispatch(request, callTimeoutMs, {
       start: (code, _raw, parsed) => {
         status = code;
         headers = parsed;
+        headersAt = performance.now();
         if (code === 200) limit = maxAnswerBytes;
         return true;
       },
@@ -136,9 +139,11 @@ export class UpstreamClient {
         ? Buffer.from(first.buffer, first.byteOffset, first.length)
         : Buffer.concat(chunks);
     const encoding = headers['content-encoding'];
-    if (status !== 200 || encoding === undefined) return { status, headers, body: packed };
+    if (status !== 200 || encoding === undefined) {
+      return { status, headers, body: packed, headersAt };
+    }
     const body = await decodeContent(packed, String(encoding), maxAnswerBytes);
-    return { status, headers, body };
+    return { status, headers, body, headersAt };
   }
 
   /**

@@ -30,7 +30,6 @@ export {
   type Placeholder,
   RequestContext,
   type RequestInit,
-  type TimelineEntry,
 } from './request-context.ts';
 export { type ResponseSink } from './response-sink.ts';
 export {
@@ -42,4 +41,5 @@ export {
   type WireOptions,
 } from './step.ts';
 export { type NamedStep, type StepConfig, StepRegistry } from './step-registry.ts';
+export { type RequestObserver, type TimelineEntry } from './timeline.ts';
 export { TokenIdError, TokenIds } from './token-ids.ts';

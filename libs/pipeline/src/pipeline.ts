@@ -1,5 +1,5 @@
 import { toCoordinatorError } from './errors.ts';
-import { type RequestContext, type TimelineEntry } from './request-context.ts';
+import { type RequestContext } from './request-context.ts';
 import { type NamedStep } from './step-registry.ts';
 
 /** The steps of a deployment in order. Stateless: one pipeline runs all requests. */
@@ -29,18 +29,18 @@ export class Pipeline {
   async run(ctx: RequestContext): Promise<void> {
     this.#prepare(ctx);
     for (const { type, run } of this.steps) {
-      const entry: TimelineEntry = { name: type, kind: 'step', startMs: ctx.elapsedMs() };
-      ctx.timeline.push(entry);
+      const entry = ctx.begin({ name: type, kind: 'step' });
       try {
         ctx.signal.throwIfAborted();
         const outcome = await run(ctx);
+        ctx.finish(entry);
         if (outcome === 'served') return;
-      } catch (error) {
+      } catch (thrown) {
         // A leg that was cut because the request ended says so in its own words; the reason is what counts.
-        const reason: unknown = ctx.signal.aborted ? ctx.signal.reason : error;
-        throw toCoordinatorError(reason, type);
-      } finally {
-        entry.endMs = ctx.elapsedMs();
+        const reason: unknown = ctx.signal.aborted ? ctx.signal.reason : thrown;
+        const error = toCoordinatorError(reason, type);
+        ctx.finish(entry, error);
+        throw error;
       }
     }
   }

@@ -2,6 +2,7 @@ import { type Api } from '@llm-d/gateway';
 import { type JsonDocument, type JsonRaw, type JsonSpan } from '@llm-d/json-document';
 import { type ForwardedHeaders } from './forwarded-headers.ts';
 import { type Logger } from './logger.ts';
+import { type RequestObserver, type TimelineEntry } from './timeline.ts';
 import { type ResponseSink } from './response-sink.ts';
 import { type TokenIds } from './token-ids.ts';
 
@@ -28,19 +29,6 @@ export interface MediaEntry {
   placeholder?: Placeholder;
 }
 
-/** When a step or leg ran, in milliseconds since the request arrived. */
-export interface TimelineEntry {
-  /** Step name; a leg has its step's name too. */
-  readonly name: string;
-  readonly kind: 'step' | 'leg';
-  /** Position among the legs of one step. */
-  readonly index?: number;
-  readonly startMs: number;
-  endMs?: number;
-  /** Status that a leg got; undefined when no answer came. */
-  status?: number;
-}
-
 /** What a request starts with. */
 export interface RequestInit {
   readonly requestId: string;
@@ -55,6 +43,8 @@ export interface RequestInit {
   readonly log: Logger;
   /** `performance.now()` when the request arrived. */
   readonly arrivedAt?: number;
+  /** Hear of every step and leg. */
+  readonly observers?: readonly RequestObserver[];
 }
 
 /** Everything that is known about one request; lives as long as the request. */
@@ -91,6 +81,7 @@ export class RequestContext {
   readonly captured = new Map<string, string>();
   readonly timeline: TimelineEntry[] = [];
   readonly #arrivedAt: number;
+  readonly #observers: readonly RequestObserver[];
 
   constructor(init: RequestInit) {
     this.requestId = init.requestId;
@@ -105,10 +96,30 @@ export class RequestContext {
     this.model = init.body.text('model') ?? '';
     this.isStreaming = init.body.isTrue('stream');
     this.#arrivedAt = init.arrivedAt ?? performance.now();
+    this.#observers = init.observers ?? [];
   }
 
   /** Milliseconds since the request arrived. */
   elapsedMs(): number {
     return performance.now() - this.#arrivedAt;
+  }
+
+  /** Notes in the timeline that a step or leg begins. */
+  begin(started: Pick<TimelineEntry, 'name' | 'kind' | 'index' | 'phase'>): TimelineEntry {
+    const entry: TimelineEntry = { ...started, startMs: this.elapsedMs() };
+    this.timeline.push(entry);
+    for (const observer of this.#observers) observer.started(entry);
+    return entry;
+  }
+
+  /** What the observers add to the headers of a leg; names and values in turn. */
+  observedHeaders(leg: TimelineEntry): string[] {
+    return this.#observers.flatMap((observer) => observer.legHeaders?.(leg) ?? []);
+  }
+
+  /** Notes that a step or leg is over, with what it failed with. */
+  finish(entry: TimelineEntry, error?: unknown): void {
+    entry.endMs = this.elapsedMs();
+    for (const observer of this.#observers) observer.finished(entry, error);
   }
 }

@@ -105,9 +105,13 @@ describe('a leg that is read', () => {
       {
         name: 'prefill',
         kind: 'leg',
+        phase: 'prefill',
         startMs: expect.any(Number),
         endMs: expect.any(Number),
+        headersMs: expect.any(Number),
         status: 200,
+        requestBytes: 9,
+        responseBytes: 24,
       },
     ]);
   });

@@ -63,33 +63,37 @@ export async function readLeg(
   leg: ReadLeg,
 ): Promise<LegAnswer> {
   const { name, step, index, client, path, body, phase, signal = ctx.signal } = leg;
-  const own = ownHeaders(ctx, dependencies, phase, index === undefined ? step : `${step}-${index}`);
-  const entry = startLeg(ctx, step, index);
+  const entry = ctx.begin({ name: step, kind: 'leg', index, phase });
+  const suffix = index === undefined ? step : `${step}-${index}`;
+  const own = ownHeaders(ctx, dependencies, phase, suffix);
+  entry.requestBytes = body.byteLength;
   try {
     const answer = await client.call({
       path,
-      headers: ctx.headers.forReading(own),
+      headers: ctx.headers.forReading([...own, ...ctx.observedHeaders(entry)]),
       body,
       signal,
     });
     entry.status = answer.status;
+    entry.headersMs = ctx.elapsedMs() - (performance.now() - answer.headersAt);
+    entry.responseBytes = answer.body.length;
+    noteServer(entry, answer.headers[servedByHeader]);
     if (answer.status !== 200) throw toUpstreamError(name, answer, dependencies);
-    return { value: parseAnswer(name, answer.body), headers: answer.headers };
-  } finally {
-    entry.endMs = ctx.elapsedMs();
+    const value = parseAnswer(name, answer.body);
+    ctx.finish(entry);
+    return { value, headers: answer.headers };
+  } catch (error) {
+    ctx.finish(entry, error);
+    throw error;
   }
 }
 
-/** Notes in the timeline that a leg has been sent. */
-export function startLeg(ctx: RequestContext, step: string, index?: number): TimelineEntry {
-  const entry: TimelineEntry = {
-    name: step,
-    kind: 'leg',
-    startMs: ctx.elapsedMs(),
-    ...(index === undefined ? {} : { index }),
-  };
-  ctx.timeline.push(entry);
-  return entry;
+/** Header in which an endpoint picker tells the client's side which pod answered. */
+export const servedByHeader = 'x-gateway-destination-endpoint-served';
+
+/** Keeps the pod that an answer names. */
+export function noteServer(entry: TimelineEntry, value: string | string[] | undefined): void {
+  if (typeof value === 'string') entry.servedBy = value;
 }
 
 /** Keeps the values of `pipeline.forward_response_headers` for later legs; of several answers the most frequent value. */

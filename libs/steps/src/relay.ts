@@ -10,7 +10,7 @@ import {
   toCoordinatorError,
   UpstreamError,
 } from '@llm-d/pipeline';
-import { ownHeaders, startLeg } from './leg.ts';
+import { noteServer, ownHeaders, servedByHeader } from './leg.ts';
 
 /** One decode call whose answer is the client's answer. */
 export interface RelayLeg {
@@ -46,30 +46,53 @@ export async function relayLeg(
   leg: RelayLeg,
 ): Promise<boolean> {
   const { step, client, path, body, headers = [], deferStatus } = leg;
-  const entry = startLeg(ctx, step);
+  const entry = ctx.begin({ name: step, kind: 'leg', phase: 'decode' });
   const own = [...ownHeaders(ctx, dependencies, 'decode', step), ...headers];
+  entry.requestBytes = body.byteLength;
   const refusal: { error?: UpstreamError } = {};
   try {
-    const request = { path, headers: ctx.headers.forRelay(own), body, signal: ctx.signal };
-    await relay(ctx, step, client, request, (status, answered) => {
-      entry.status = status;
-      if (status === deferStatus) return false;
-      if (status >= 400 && !isJson(answered)) {
-        const headers = status === 429 || status === 503 ? pick(answered, overloadNames) : [];
-        refusal.error = new UpstreamError(step, status, { headers });
-        return false;
-      }
-      return true;
+    const request = {
+      path,
+      headers: ctx.headers.forRelay([...own, ...ctx.observedHeaders(entry)]),
+      body,
+      signal: ctx.signal,
+    };
+    await relay(ctx, step, client, request, {
+      start(status, answered) {
+        entry.status = status;
+        entry.headersMs = ctx.elapsedMs();
+        entry.responseBytes = 0;
+        noteServer(entry, pick(answered, (name) => name === servedByHeader)[1]);
+        if (status === deferStatus) return false;
+        if (status >= 400 && !isJson(answered)) {
+          const headers = status === 429 || status === 503 ? pick(answered, overloadNames) : [];
+          refusal.error = new UpstreamError(step, status, { headers });
+          return false;
+        }
+        return true;
+      },
+      data(chunk) {
+        entry.responseBytes = (entry.responseBytes ?? 0) + chunk.length;
+      },
     });
-  } finally {
-    entry.endMs = ctx.elapsedMs();
+    if (refusal.error) throw refusal.error;
+    ctx.finish(entry);
+  } catch (error) {
+    ctx.finish(entry, error);
+    throw error;
   }
-  if (refusal.error) throw refusal.error;
   return entry.status !== deferStatus;
 }
 
+/** Looks at a relayed answer on its way. */
+export interface RelayWatch {
+  /** Returning false keeps the answer from the client. */
+  start(status: number, headers: readonly string[]): boolean;
+  data?(chunk: Uint8Array): void;
+}
+
 /**
- * Calls an upstream and hands the answer to the client unless `isWanted` refuses it by status and headers.
+ * Calls an upstream and hands the answer to the client unless `watch` refuses it by status and headers.
  *
  * @throws ResponseStartedError when the answer that the client got was an error or broke off.
  */
@@ -78,7 +101,7 @@ export async function relay(
   step: string,
   client: UpstreamClient,
   request: StreamRequest,
-  isWanted: (status: number, headers: readonly string[]) => boolean = () => true,
+  watch: RelayWatch = { start: () => true },
 ): Promise<void> {
   const { sink } = ctx;
   const stream = new StreamEnd();
@@ -87,7 +110,7 @@ export async function relay(
   try {
     await client.stream(request, {
       start(status, answered, flow) {
-        if (!isWanted(status, answered)) return false;
+        if (!watch.start(status, answered)) return false;
         relayedStatus = status;
         held = flow;
         sink.onDrain(() => flow.resume());
@@ -97,6 +120,7 @@ export async function relay(
       },
       data(chunk) {
         stream.note(chunk);
+        watch.data?.(chunk);
         if (!sink.write(chunk)) held?.pause();
       },
     });
