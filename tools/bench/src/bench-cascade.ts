@@ -9,6 +9,7 @@ import { checkOutcome, differences, type Outcome } from './check-legs.ts';
 import { cpuMs } from './cpu-time.ts';
 import { median } from './median.ts';
 import { printTable } from './print-table.ts';
+import { slowStreamFigures } from './slow-streams.ts';
 import { StubUpstream } from './stub-upstream.ts';
 
 const coordinatorMain = fileURLToPath(
@@ -91,6 +92,35 @@ async function compare(
   ];
 }
 
+/** Rounds of 400 streams that last four seconds each. */
+const streamRounds = 3;
+
+async function compareStreams(
+  [bare, ours]: readonly [CascadeProcess, CascadeProcess],
+  stub: StubUpstream,
+): Promise<string[][]> {
+  const [a, b] = [
+    await slowStreamFigures(bare, stub, streamRounds),
+    await slowStreamFigures(ours, stub, streamRounds),
+  ];
+  const ratio = b.cpuMs / a.cpuMs;
+  const met = (isMet: boolean): string => (isMet ? 'yes' : 'NO');
+  return [
+    [
+      ...['400 slow streams, CPU ms each', a.cpuMs.toFixed(2), b.cpuMs.toFixed(2)],
+      ...[ratio.toFixed(2), '<= 1.2', met(ratio <= 1.2)],
+    ],
+    [
+      ...['1,000 open streams, KB each', a.kbEach.toFixed(0), b.kbEach.toFixed(0)],
+      ...['', '<= 40 KB', met(b.kbEach <= 40)],
+    ],
+    [
+      ...['1,000 streams, open at once', String(a.open), String(b.open)],
+      ...['', '1000', met(b.open === 1000)],
+    ],
+  ];
+}
+
 /**
  * `bench cascade`: CPU per request of the coordinator beside a bare cascade of the same legs.
  *
@@ -134,7 +164,9 @@ export async function benchCascade(args: string[]): Promise<void> {
     for (const test of cascadeCases().filter(({ name }) => name.includes(values.only))) {
       rows.push(await compare([bare, ours], stub, test, Number(values.rounds)));
     }
-    printTable(['case', 'bare CPU ms', 'coordinator', 'ratio', 'target', 'met'], rows);
+    if ('slow streams'.includes(values.only))
+      rows.push(...(await compareStreams([bare, ours], stub)));
+    printTable(['case', 'bare', 'coordinator', 'ratio', 'target', 'met'], rows);
   } finally {
     await Promise.allSettled(running.map((target) => target.stop()));
     stub.close();

@@ -12,6 +12,8 @@ export interface CascadeCase {
   readonly parallel: number;
   /** Highest ratio to the bare cascade that issue #3 allows. */
   readonly target: number;
+  /** Time between two chunks of a stream; without it they would meet in one read, which tokens of a worker do not. */
+  readonly chunkMs?: number;
 }
 
 /** Prebuilt answers by leg. */

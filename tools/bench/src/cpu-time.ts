@@ -20,6 +20,18 @@ let ticksPerSecond: number | undefined;
 /** Milliseconds of CPU that a process and its living descendants have used. */
 export function cpuMs(pid: number): number {
   ticksPerSecond ??= Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
+  const processes = allProcesses();
+  const ticks = inside(pid, processes).reduce(
+    (sum, id) => sum + (processes.get(id)?.ticks ?? 0),
+    0,
+  );
+  return (ticks / ticksPerSecond) * 1000;
+}
+
+/** A process and its living descendants. */
+export const descendants = (pid: number): number[] => inside(pid, allProcesses());
+
+function allProcesses(): Map<number, ProcessStat> {
   const processes = new Map<number, ProcessStat>();
   for (const entry of readdirSync('/proc')) {
     if (/^\d+$/.test(entry)) {
@@ -30,9 +42,11 @@ export function cpuMs(pid: number): number {
       }
     }
   }
+  return processes;
+}
+
+function inside(pid: number, processes: ReadonlyMap<number, ProcessStat>): number[] {
   const isInside = (id: number): boolean =>
     id === pid || (id > 1 && isInside(processes.get(id)?.parent ?? 0));
-  let ticks = 0;
-  for (const [id, stat] of processes) if (isInside(id)) ticks += stat.ticks;
-  return (ticks / ticksPerSecond) * 1000;
+  return [...processes.keys()].filter(isInside);
 }

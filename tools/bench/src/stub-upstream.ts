@@ -18,6 +18,8 @@ export class StubUpstream {
   /** Legs are kept here while it is set; timing runs without. */
   seen: SeenLeg[] | undefined;
   readonly #server = createServer((request, response) => void this.#serve(request, response));
+  /** Event streams that have begun and not ended. */
+  openStreams = 0;
   #encodeLegs = 0;
 
   /** Listens on a free port of the loopback and resolves with the address. */
@@ -50,7 +52,11 @@ export class StubUpstream {
         'content-length': chunks[0]?.length ?? 0,
       });
       response.end(chunks[0]);
-    } else await stream(response, chunks);
+    } else {
+      this.openStreams++;
+      await stream(response, chunks, this.current?.chunkMs ?? 1);
+      this.openStreams--;
+    }
   }
 
   #answer(name: string): readonly Buffer[] {
@@ -69,11 +75,12 @@ export class StubUpstream {
   }
 }
 
-/** Time between two chunks; without it they would meet in one read, which tokens of a worker do not. */
-const chunkMs = 1;
-
 /** Writes each chunk alone, as tokens come from a worker. */
-async function stream(response: ServerResponse, chunks: readonly Buffer[]): Promise<void> {
+async function stream(
+  response: ServerResponse,
+  chunks: readonly Buffer[],
+  chunkMs: number,
+): Promise<void> {
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
   response.flushHeaders();
   for (const chunk of chunks) {
