@@ -100,6 +100,14 @@ describe('request bodies', () => {
     expect(answer).toContain('{"isBuffer":true,"text":"{}"}');
   });
 
+  it('arrive whatever else the client expects', async () => {
+    await start();
+    const answer = await exchange(
+      'POST /echo HTTP/1.1\r\nhost: x\r\nconnection: close\r\nexpect: more\r\ncontent-length: 2\r\n\r\n{}',
+    );
+    expect(answer).toContain('{"isBuffer":true,"text":"{}"}');
+  });
+
   it('are an empty buffer when there is none', async () => {
     await start();
     const response = await client().post('/echo');

@@ -106,6 +106,10 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   fastify.server.on('checkContinue', (request, response) => {
     fastify.server.emit('request', request, response);
   });
+  // Other expectations may be ignored (RFC 9110, 10.1.1); Node would answer an empty 417.
+  fastify.server.on('checkExpectation', (request, response) => {
+    fastify.server.emit('request', request, response);
+  });
 
   const app = await NestFactory.create<NestFastifyApplication>(
     {

@@ -5,7 +5,7 @@ import { createRunner, Interrupted } from './processes.mjs';
 import { runTests } from './run-tests.mjs';
 import { closingLine } from './tally.mjs';
 
-// Behind the root scripts `start`, `test`, `coordinator` and `bench`. It runs on any Node from 18,
+// Behind the root scripts `start`, `test`, `coordinator`, `bench` and `soak`. It runs on any Node from 18,
 // before a package is installed, so nothing in this folder may import one.
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const context = {

@@ -190,6 +190,6 @@ describe('npm test', () => {
 
 it('names what it can run when asked for something else', async () => {
   const { code, stderr } = await setup(['tests']);
-  expect(stderr).toContain('expected one of test, start, bench, coordinator, got tests');
+  expect(stderr).toContain('expected one of test, start, bench, soak, coordinator, got tests');
   expect(code).toBe(1);
 });

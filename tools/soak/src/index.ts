@@ -1,0 +1,1 @@
+export { fuzz, type FuzzOptions, type FuzzResult } from './fuzz.ts';
