@@ -17,6 +17,8 @@ export interface AppOptions {
   readonly logger: Logger;
   /** How media is downloaded; the proxies of the environment, for one. */
   readonly media?: MediaFetcherConfig;
+  /** Where SGLang prefill pods wait for decode pods; 8998 when absent. */
+  readonly bootstrapPort?: number;
 }
 
 /** A coordinator that does not listen yet. */
@@ -35,12 +37,21 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
   const { config, logger } = options;
   const { server, pipeline: pipelineConfig } = config;
   const fetcher = new MediaFetcher(options.media);
-  const { pipeline, warnings } = configurePipeline(config, mediaSource(fetcher), logger);
+  const { pipeline, warnings } = configurePipeline(
+    config,
+    mediaSource(fetcher),
+    logger,
+    options.bootstrapPort,
+  );
   const recent = server.debugAddress === '' ? undefined : new RecentRequests();
   const headers = {
     strip: server.stripRequestHeaders,
     keep: server.keepRequestHeaders,
-    reserved: [...pipelineConfig.forwardResponseHeaders, pipelineConfig.wire.phaseHeader],
+    reserved: [
+      ...pipelineConfig.forwardResponseHeaders,
+      pipelineConfig.wire.phaseHeader,
+      pipelineConfig.wire.pinHeader,
+    ],
   };
   const passthrough = pipelineConfig.hasPassthrough
     ? new Passthrough({ ...pipelineConfig, gateway: gatewayUpstream(config.gateway) })

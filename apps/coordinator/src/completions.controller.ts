@@ -37,6 +37,7 @@ const uniqueKeys: ReadonlySet<string> = new Set([
   ...['max_tokens', 'max_completion_tokens', 'min_tokens', 'sampling_params'],
   ...['input', 'max_output_tokens', 'store', 'previous_response_id', 'conversation', 'background'],
   ...['kv_transfer_params', 'ec_transfer_params', 'bootstrap_host', 'bootstrap_port'],
+  ...['bootstrap_room', 'best_of', 'prompt_logprobs', 'logprobs', 'echo'],
 ]);
 
 /** The inference routes: bytes in, one run of the pipeline, bytes out. */

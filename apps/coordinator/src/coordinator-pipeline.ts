@@ -1,7 +1,7 @@
 import { ConfigError, type CoordinatorConfig, nearestName, stepsWithDefaults } from '@llm-d/config';
 import { type UpstreamOptions } from '@llm-d/gateway';
 import { headerPolicy, type Logger, type MediaSource, type Pipeline } from '@llm-d/pipeline';
-import { buildPipeline } from '@llm-d/steps';
+import { buildPipeline, defaultBootstrapPort } from '@llm-d/steps';
 
 const connectTimeoutMs = 30_000;
 /** What an answer that is read here may take after its headers. */
@@ -20,10 +20,14 @@ export function configurePipeline(
   config: CoordinatorConfig,
   media: MediaSource,
   log: Logger,
+  bootstrapPort: number = defaultBootstrapPort,
 ): ConfiguredPipeline {
   const { gateway, pipeline, server } = config;
   const warnings: string[] = [];
-  checkForwardedNames(pipeline.forwardResponseHeaders, pipeline.wire.phaseHeader);
+  checkForwardedNames(pipeline.forwardResponseHeaders, [
+    pipeline.wire.phaseHeader,
+    pipeline.wire.pinHeader,
+  ]);
   try {
     const built = buildPipeline({
       steps: stepsWithDefaults(pipeline),
@@ -33,6 +37,7 @@ export function configurePipeline(
       wire: pipeline.wire,
       kvLeaseMs: pipeline.kvLeaseMs,
       kvMultiSequence: pipeline.kvMultiSequence,
+      bootstrapPort,
       trustsClientTransferParams: pipeline.trustsClientTransferParams,
       upstreamErrors: server.upstreamErrors,
       forwardResponseHeaders: pipeline.forwardResponseHeaders,
@@ -65,8 +70,8 @@ export function gatewayUpstream(gateway: CoordinatorConfig['gateway']): Upstream
 }
 
 /** A header that no leg carries from the client cannot be carried from one phase to the next. */
-function checkForwardedNames(names: readonly string[], phaseHeader: string): void {
-  const { removed } = headerPolicy({ reserved: [phaseHeader] });
+function checkForwardedNames(names: readonly string[], reserved: readonly string[]): void {
+  const { removed } = headerPolicy({ reserved });
   const problems = names
     .filter((name) => removed.has(name))
     .map(

@@ -23,6 +23,7 @@ async function run(
   config: object,
   argv: readonly string[] = [],
   onLine: (line: Record<string, unknown>) => void = () => {},
+  environment: Record<string, string> = {},
 ) {
   const file = join(directory, 'coordinator.yaml');
   writeFileSync(file, JSON.stringify(config));
@@ -30,7 +31,7 @@ async function run(
   const lines: Record<string, unknown>[] = [];
   const exitCode = await runCoordinator({
     argv: ['--config', file, ...argv],
-    environment: {},
+    environment,
     errors: {
       write: (text) => {
         errors += text;
@@ -69,6 +70,23 @@ describe('a coordinator process', () => {
     ]);
     expect(lines[0]).toMatchObject({ steps: ['decode'], kv_connector: 'kv-shared-storage' });
     expect(lines[2]?.['address']).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+  });
+
+  it.each([
+    { port: '9100', errors: [] },
+    { port: '', errors: [] },
+    { port: 'SECRET', errors: ['SGLANG_BOOTSTRAP_PORT: expected a port, 8998 is used'] },
+  ])('starts with the bootstrap port $port', async ({ port, errors }) => {
+    const { exitCode, lines } = await run(
+      { server, gateway, pipeline: { steps } },
+      [],
+      stopWhenListening,
+      {
+        SGLANG_BOOTSTRAP_PORT: port,
+      },
+    );
+    expect(exitCode).toBe(0);
+    expect(lines.filter(({ level }) => level === 'error').map(({ msg }) => msg)).toEqual(errors);
   });
 
   it('warns of unknown keys and step params, with the nearest known name', async () => {

@@ -3,6 +3,7 @@ import { ConfigError, describeProblem, loadConfig, parseFlags } from '@llm-d/con
 import { type MediaFetcherConfig } from '@llm-d/media';
 import { type ListenAddress, parseListenAddress, runService } from '@llm-d/service';
 import { createLogger, type Logger, type LoggerOptions } from '@llm-d/telemetry';
+import { parseBootstrapPort } from '@llm-d/steps';
 import { createApp } from './app.ts';
 import { isLoopback, startDebugServer } from './debug-server.ts';
 
@@ -51,9 +52,13 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
     ...(logDestination ? { destination: logDestination } : {}),
   });
   const media = mediaProxy(environment);
-  const coordinator = await createApp({ config, logger, media });
+  const bootstrap = parseBootstrapPort(environment['SGLANG_BOOTSTRAP_PORT']);
+  const coordinator = await createApp({ config, logger, media, bootstrapPort: bootstrap.port });
   if (flags.strictConfig && coordinator.warnings.length > 0) {
     throw new ConfigError(coordinator.warnings);
+  }
+  if (bootstrap.isRejected) {
+    logger.error(`SGLANG_BOOTSTRAP_PORT: expected a port, ${bootstrap.port} is used`);
   }
   for (const warning of [...warnings, ...coordinator.warnings]) logger.warn(warning);
   if (config.tracing) logger.warn('tracing: has no effect in this version');

@@ -74,6 +74,7 @@ describe('defaults', () => {
             generateTransferParams: 'top-level',
             hasChatTokens: false,
             legRequestId: 'shared',
+            pinHeader: 'x-prefill-pin-host-port',
           },
           steps: [],
         },

@@ -63,6 +63,7 @@ const wire = {
   generate_transfer_params: oneOf('top-level', 'extra-args').optional(),
   chat_tokens: booleanOrText.optional(),
   leg_request_id: oneOf('shared', 'unique').prefault('shared'),
+  pin_header: header.prefault('x-prefill-pin-host-port'),
 };
 
 const step = z.strictObject(
@@ -153,5 +154,6 @@ function readWire(file: z.output<z.ZodObject<typeof wire>>) {
       file.generate_transfer_params ?? (isSeed ? ('extra-args' as const) : ('top-level' as const)),
     hasChatTokens: file.chat_tokens ?? isSeed,
     legRequestId: file.leg_request_id,
+    pinHeader: file.pin_header.toLowerCase(),
   };
 }

@@ -1,17 +1,36 @@
 import { type EcConnector } from './ec/ec-connector.ts';
 import { nixl as ecNixl } from './ec/nixl.ts';
 import { sharedStorage as ecSharedStorage } from './ec/shared-storage.ts';
-import { type KvConnector } from './kv/kv-connector.ts';
+import {
+  type ConcurrentKvConnector,
+  type KvConnector,
+  type SerialKvConnector,
+} from './kv/kv-connector.ts';
 import { nixl as kvNixl } from './kv/nixl.ts';
+import { none as kvNone } from './kv/none.ts';
+import { sglang as kvSglang } from './kv/sglang.ts';
 import { sharedStorage as kvSharedStorage } from './kv/shared-storage.ts';
 
 export { type EcConnector, EcConflictError } from './ec/ec-connector.ts';
-export { type DecodeParams, type KvConnector } from './kv/kv-connector.ts';
+export {
+  type BootstrapEdits,
+  defaultBootstrapPort,
+  EndpointError,
+  parseBootstrapPort,
+} from './kv/bootstrap.ts';
+export {
+  type ConcurrentKvConnector,
+  type DecodeParams,
+  type KvConnector,
+  type SerialKvConnector,
+} from './kv/kv-connector.ts';
 
 /** KV connectors by their name in the configuration. */
 export const kvConnectors = {
   'kv-nixl': kvNixl,
   'kv-shared-storage': kvSharedStorage,
+  'kv-sglang': kvSglang,
+  'kv-none': kvNone,
 } satisfies Record<string, KvConnector>;
 
 /** EC connectors by their name in the configuration. */
@@ -23,18 +42,30 @@ export const ecConnectors = {
 export type KvConnectorName = keyof typeof kvConnectors;
 export type EcConnectorName = keyof typeof ecConnectors;
 
-/** Connectors whose prefill and decode legs must be in flight together, which the steps prefill and decode cannot do. */
-const concurrentConnectors = ['kv-sglang'];
-
 /** An empty or absent name means shared storage. @throws Error when the name is unknown. */
 export function kvConnector(name: string | undefined): KvConnector {
-  if (name && concurrentConnectors.includes(name)) {
-    throw new Error(
-      `kv_connector: ${name} needs prefill and decode at the same time (a step prefill-decode), which this version does not have`,
-    );
-  }
-  return choose(kvConnectors, 'kv_connector', name || 'kv-shared-storage');
+  return choose<KvConnector>(kvConnectors, 'kv_connector', name || defaultKvName);
 }
+
+/** As `kvConnector`. @throws Error when the legs of this connector must be in flight together. */
+export function serialKvConnector(name: string | undefined): SerialKvConnector {
+  const connector = kvConnector(name);
+  if (!connector.isConcurrent) return connector;
+  throw new Error(
+    `kv_connector: ${name} needs prefill and decode at the same time: replace the steps prefill and decode by prefill-decode`,
+  );
+}
+
+/** As `kvConnector`. @throws Error when this connector calls decode after prefill. */
+export function concurrentKvConnector(name: string | undefined): ConcurrentKvConnector {
+  const connector = kvConnector(name);
+  if (connector.isConcurrent) return connector;
+  throw new Error(
+    `kv_connector: ${name || defaultKvName} calls decode after prefill: replace the step prefill-decode by prefill and decode`,
+  );
+}
+
+const defaultKvName = 'kv-shared-storage' satisfies KvConnectorName;
 
 /** An empty or absent name means shared storage. @throws Error when the name is unknown. */
 export function ecConnector(name: string | undefined): EcConnector {

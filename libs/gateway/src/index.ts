@@ -3,7 +3,9 @@ export {
   defaultPhaseHeader,
   type Phase,
   phases,
+  pinHeaders,
   requestIdHeader,
+  reservedEndpointHeader,
   revisionDecisionIdHeader,
 } from './phases.ts';
 export { toTransportError, TransportError, type TransportFault } from './transport-error.ts';

@@ -9,3 +9,9 @@ export const defaultPhaseHeader = 'EPP-Profile';
 export const revisionDecisionIdHeader = 'x-llm-d-revision-decision-id';
 
 export const requestIdHeader = 'x-request-id';
+
+/** Send a prefill leg to exactly one pod; the second name is that of the latest routers. */
+export const pinHeaders = ['x-prefill-pin-host-port', 'x-llm-d-pin-host-port'] as const;
+
+/** In which a gateway answers `Prefer: reserve-endpoint` with the pod it has chosen, for example `10.0.3.7:8000`. */
+export const reservedEndpointHeader = 'x-llm-d-reserved-host-port';

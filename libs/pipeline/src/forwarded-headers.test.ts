@@ -96,3 +96,13 @@ describe('headers of a client', () => {
     expect(read([])).toEqual([]);
   });
 });
+
+describe('headers without some names', () => {
+  const raw = ['X-A', '1', 'x-b', 'x-a', 'X-A', '2', 'Accept-Encoding', 'gzip'];
+  const headers = ForwardedHeaders.from(raw, headerPolicy()).without(['x-a']);
+
+  it('have none of their values, and all others', () => {
+    expect(headers.forRelay([])).toEqual(['x-b', 'x-a', 'accept-encoding', 'gzip']);
+    expect(headers.forReading(['own', '1'])).toEqual(['x-b', 'x-a', 'own', '1']);
+  });
+});

@@ -1,4 +1,4 @@
-import { requestIdHeader, revisionDecisionIdHeader } from '@llm-d/gateway';
+import { pinHeaders, requestIdHeader, revisionDecisionIdHeader } from '@llm-d/gateway';
 
 /** Ends at this hop, recomputed for each leg, or set by the coordinator itself. */
 const alwaysRemoved = [
@@ -15,7 +15,7 @@ const aboutBody = ['content-type', 'content-encoding'];
 const control = [
   ...['epp-profile', 'x-llm-d-epp-profile', 'prefer'],
   ...['x-prefiller-host-port', 'x-encoder-hosts-ports', 'x-data-parallel-host-port'],
-  ...['x-kv-cache-source-host-port', 'x-llm-d-pin-host-port', 'x-prefill-pin-host-port'],
+  ...['x-kv-cache-source-host-port', ...pinHeaders],
 ];
 const destinationPrefix = 'x-gateway-destination-endpoint';
 
@@ -71,6 +71,13 @@ export class ForwardedHeaders {
       if (name !== 'accept-encoding') withoutEncoding.push(name, value);
     }
     return new ForwardedHeaders(pairs, withoutEncoding);
+  }
+
+  /** The same without some headers; names in lower case. */
+  without(names: readonly string[]): ForwardedHeaders {
+    const kept = (pairs: readonly string[]): string[] =>
+      pairs.filter((_text, i) => !names.includes(pairs[i - (i % 2)] ?? ''));
+    return new ForwardedHeaders(kept(this.#pairs), kept(this.#pairsWithoutEncoding));
   }
 
   /** For a leg whose answer goes to the client as it is. */

@@ -19,6 +19,8 @@ export interface WireOptions {
   readonly hasChatTokens: boolean;
   /** Whether all legs share the request id or each has a suffix of its own. */
   readonly legRequestId: 'shared' | 'unique';
+  /** The header that sends a prefill leg to a reserved pod, in lower case. */
+  readonly pinHeader: string;
 }
 
 /** What a step is built with, besides its own parameters. */
@@ -32,6 +34,8 @@ export interface StepDependencies {
   readonly wire: WireOptions;
   readonly kvLeaseMs: number;
   readonly kvMultiSequence: 'local' | 'transfer';
+  /** Where SGLang prefill pods wait for decode pods. */
+  readonly bootstrapPort: number;
   readonly trustsClientTransferParams: boolean;
   readonly upstreamErrors: 'hide' | 'relay';
   /** `pipeline.forward_response_headers`, in lower case. */

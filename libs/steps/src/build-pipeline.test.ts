@@ -44,7 +44,8 @@ function standard({ headers }: RecordedCall): Answer {
 
 describe('a pipeline', () => {
   it('knows the steps that come with the coordinator', () => {
-    expect(builtInSteps.map(({ type }) => type)).toEqual(all.map(({ type }) => type));
+    const types = [...all, { type: 'prefill-decode' }].map(({ type }) => type);
+    expect(builtInSteps.map(({ type }) => type)).toEqual(types);
   });
 
   it('runs encode, prefill and decode for an image', async () => {

@@ -12,6 +12,7 @@ import { conditionalDecode } from './conditional-decode.ts';
 import { decode } from './decode.ts';
 import { encode } from './encode.ts';
 import { prefill } from './prefill.ts';
+import { prefillDecode } from './prefill-decode.ts';
 import { render } from './render.ts';
 import { replaceMediaUrls } from './replace-media-urls.ts';
 import { checkStatelessResponse } from './stateless-response.ts';
@@ -24,6 +25,7 @@ export const builtInSteps: readonly StepDefinition[] = [
   encode,
   prefill,
   decode,
+  prefillDecode,
 ];
 
 /** What a pipeline is built from. */

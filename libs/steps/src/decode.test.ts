@@ -219,7 +219,8 @@ describe('the parameters of decode', () => {
   it.each([
     {
       params: { kv_connector: 'kv-x' },
-      message: 'decode: kv_connector: expected one of kv-nixl, kv-shared-storage, got "kv-x"',
+      message:
+        'decode: kv_connector: expected one of kv-nixl, kv-shared-storage, kv-sglang, kv-none, got "kv-x"',
     },
     {
       params: { use_openai_format: true },

@@ -1,4 +1,4 @@
-import { kvConnector } from '@llm-d/connectors';
+import { serialKvConnector } from '@llm-d/connectors';
 import { apiPaths } from '@llm-d/gateway';
 import { type JsonInput } from '@llm-d/json-document';
 import { defineStep, type RequestContext } from '@llm-d/pipeline';
@@ -19,7 +19,7 @@ export const decode = defineStep({
     use_openai_format: staleKey(`has no meaning on ${type}, remove it`),
   }),
   create(params, dependencies) {
-    const connector = kvConnector(params.kv_connector);
+    const connector = serialKvConnector(params.kv_connector);
     const isAlone = isServedByDecodeAlone(params.kv_connector, dependencies);
 
     const kvParams = async (ctx: RequestContext): Promise<JsonInput | undefined> => {
@@ -30,7 +30,7 @@ export const decode = defineStep({
         await ctx.renewKv?.();
       }
       const decided = connector.decodeParams(ctx.kvTransferParams);
-      if (decided.params === undefined) {
+      if (decided.params === undefined && decided.missing.length > 0) {
         ctx.log.warn(
           { missing: decided.missing },
           'prefill answered no whole KV hand-off, decode computes the prompt itself',

@@ -1,3 +1,4 @@
+export { defaultBootstrapPort, parseBootstrapPort } from '@llm-d/connectors';
 export { buildPipeline, builtInSteps, type PipelineOptions } from './build-pipeline.ts';
 export {
   type ClientBody,

@@ -42,4 +42,24 @@ describe('isServedByDecodeAlone', () => {
     expect(isAlone(two)).toBe(row.expected);
     expect(isAlone(requestContext({ body: '{"n":1}' }))).toBe(false);
   });
+
+  it.each(['kv-nixl', 'kv-shared-storage', 'kv-none'])(
+    'is true for log probabilities of the prompt with %s, whatever is set for sequences',
+    (connector) => {
+      const isAlone = isServedByDecodeAlone(
+        connector,
+        rig.dependencies({ kvMultiSequence: 'transfer' }),
+      );
+      expect(isAlone(requestContext({ body: '{"prompt_logprobs":2}' }))).toBe(true);
+      expect(isAlone(requestContext({ body: '{"logprobs":true,"top_logprobs":5}' }))).toBe(false);
+    },
+  );
+
+  it('refuses where decode cannot compute a prompt, naming the field', () => {
+    const isAlone = isServedByDecodeAlone('kv-sglang', rig.dependencies());
+    expect(() => isAlone(two)).toThrow('n is not served by this deployment');
+    const generate = requestContext({ api: 'generate', body: '{"sampling_params":{"n":3}}' });
+    expect(() => isAlone(generate)).toThrow('sampling_params.n is not served by this deployment');
+    expect(isAlone(requestContext({ body: '{"n":1}' }))).toBe(false);
+  });
 });

@@ -8,6 +8,7 @@ import {
 import { JsonError, type JsonRaw, type JsonSpan, parseJson } from '@llm-d/json-document';
 import {
   BadUpstreamAnswerError,
+  type ForwardedHeaders,
   type RequestContext,
   type StepDependencies,
   type TimelineEntry,
@@ -28,6 +29,14 @@ export interface ReadLeg {
   readonly phase?: Phase;
   /** Ends this leg earlier than the request. */
   readonly signal?: AbortSignal;
+  /** Headers of this leg alone; names and values in turn. */
+  readonly headers?: readonly string[];
+  /** What passes of the client's headers, where that is less than on other legs. */
+  readonly clientHeaders?: ForwardedHeaders;
+  /** Appended to the request id on every wire, for legs that must not share it. */
+  readonly idSuffix?: string;
+  /** Statuses that count as success; 200 alone when absent. */
+  readonly accepted?: readonly number[];
 }
 
 /** A leg's answer: its JSON value, and the headers it came with. */
@@ -42,8 +51,9 @@ export function ownHeaders(
   { wire }: StepDependencies,
   phase: Phase | undefined,
   leg: string,
+  hasOwnId = wire.legRequestId === 'unique' && phase !== undefined,
 ): string[] {
-  const id = wire.legRequestId === 'unique' && phase ? `${ctx.requestId}-${leg}` : ctx.requestId;
+  const id = hasOwnId ? `${ctx.requestId}-${leg}` : ctx.requestId;
   return [
     ...[...ctx.captured].flat(),
     ...[revisionDecisionIdHeader, ctx.revisionDecisionId],
@@ -57,20 +67,39 @@ export function ownHeaders(
  *
  * @throws UpstreamError unless the status is 200, BadUpstreamAnswerError when the answer is not JSON.
  */
-export async function readLeg(
+export function readLeg(
   ctx: RequestContext,
   dependencies: StepDependencies,
   leg: ReadLeg,
 ): Promise<LegAnswer> {
+  return callLeg(ctx, dependencies, leg, ({ headers, body }) => ({
+    value: parseAnswer(leg.name, body),
+    headers,
+  }));
+}
+
+/**
+ * Sends a leg and has `take` make something of its answer; what `take` throws counts as the leg's failure.
+ *
+ * @throws UpstreamError unless the status is accepted.
+ */
+export async function callLeg<T>(
+  ctx: RequestContext,
+  dependencies: StepDependencies,
+  leg: ReadLeg,
+  take: (answer: UpstreamAnswer) => T,
+): Promise<T> {
   const { name, step, index, client, path, body, phase, signal = ctx.signal } = leg;
+  const { headers = [], clientHeaders = ctx.headers, idSuffix, accepted = successOnly } = leg;
   const entry = ctx.begin({ name: step, kind: 'leg', index, phase });
-  const suffix = index === undefined ? step : `${step}-${index}`;
-  const own = ownHeaders(ctx, dependencies, phase, suffix);
+  const suffix = idSuffix ?? (index === undefined ? step : `${step}-${index}`);
+  const hasOwnId = idSuffix !== undefined || undefined;
+  const own = [...ownHeaders(ctx, dependencies, phase, suffix, hasOwnId), ...headers];
   entry.requestBytes = body.byteLength;
   try {
     const answer = await client.call({
       path,
-      headers: ctx.headers.forReading([...own, ...ctx.observedHeaders(entry)]),
+      headers: clientHeaders.forReading([...own, ...ctx.observedHeaders(entry)]),
       body,
       signal,
     });
@@ -78,15 +107,17 @@ export async function readLeg(
     entry.headersMs = ctx.elapsedMs() - (performance.now() - answer.headersAt);
     entry.responseBytes = answer.body.length;
     noteServer(entry, answer.headers[servedByHeader]);
-    if (answer.status !== 200) throw toUpstreamError(name, answer, dependencies);
-    const value = parseAnswer(name, answer.body);
+    if (!accepted.includes(answer.status)) throw toUpstreamError(name, answer, dependencies);
+    const taken = take(answer);
     ctx.finish(entry);
-    return { value, headers: answer.headers };
+    return taken;
   } catch (error) {
     ctx.finish(entry, error);
     throw error;
   }
 }
+
+const successOnly = [200];
 
 /** Header in which an endpoint picker tells the client's side which pod answered. */
 export const servedByHeader = 'x-gateway-destination-endpoint-served';
@@ -100,7 +131,7 @@ export function noteServer(entry: TimelineEntry, value: string | string[] | unde
 export function captureHeaders(
   ctx: RequestContext,
   { forwardResponseHeaders }: StepDependencies,
-  answers: readonly LegAnswer[],
+  answers: readonly Pick<LegAnswer, 'headers'>[],
 ): void {
   for (const name of forwardResponseHeaders) {
     const counts = new Map<string, number>();

@@ -128,6 +128,7 @@ describe('a prefill leg', () => {
       generateTransferParams: 'extra-args',
       hasChatTokens: true,
       legRequestId: 'shared',
+      pinHeader: 'x-prefill-pin-host-port',
     };
     expect(await sent(context('generate', '{}', { ids: '[1]' }), {}, { wire })).toBe(
       `{"request_id":"test-1","model":"","token_ids":[1],"sampling_params":{"max_tokens":1,"extra_args":{${flags}}},"stream":false}`,
@@ -288,7 +289,8 @@ describe('the parameters of prefill', () => {
   it.each([
     {
       params: { kv_connector: 'kv-x' },
-      message: 'prefill: kv_connector: expected one of kv-nixl, kv-shared-storage, got "kv-x"',
+      message:
+        'prefill: kv_connector: expected one of kv-nixl, kv-shared-storage, kv-sglang, kv-none, got "kv-x"',
     },
     {
       params: { ec_connector: 'ec-x' },

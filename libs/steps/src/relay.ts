@@ -4,6 +4,7 @@ import {
   ClientGoneError,
   CoordinatorError,
   errorBody,
+  type ForwardedHeaders,
   type RequestContext,
   ResponseStartedError,
   type StepDependencies,
@@ -22,6 +23,10 @@ export interface RelayLeg {
   readonly headers?: readonly string[];
   /** The status that means "not here": nothing reaches the client then. */
   readonly deferStatus?: number;
+  /** Ends this leg earlier than the request. */
+  readonly signal?: AbortSignal;
+  /** What passes of the client's headers, where that is less than on other legs. */
+  readonly clientHeaders?: ForwardedHeaders;
 }
 
 /** Hop-by-hop headers, and the id that every answer of ours carries anyway. */
@@ -46,6 +51,7 @@ export async function relayLeg(
   leg: RelayLeg,
 ): Promise<boolean> {
   const { step, client, path, body, headers = [], deferStatus } = leg;
+  const { signal = ctx.signal, clientHeaders = ctx.headers } = leg;
   const entry = ctx.begin({ name: step, kind: 'leg', phase: 'decode' });
   const own = [...ownHeaders(ctx, dependencies, 'decode', step), ...headers];
   entry.requestBytes = body.byteLength;
@@ -53,9 +59,9 @@ export async function relayLeg(
   try {
     const request = {
       path,
-      headers: ctx.headers.forRelay([...own, ...ctx.observedHeaders(entry)]),
+      headers: clientHeaders.forRelay([...own, ...ctx.observedHeaders(entry)]),
       body,
-      signal: ctx.signal,
+      signal,
     };
     await relay(ctx, step, client, request, {
       start(status, answered) {

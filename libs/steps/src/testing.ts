@@ -125,7 +125,9 @@ export class Rig {
         generateTransferParams: 'top-level',
         hasChatTokens: false,
         legRequestId: 'shared',
+        pinHeader: 'x-prefill-pin-host-port',
       },
+      bootstrapPort: 8998,
       kvLeaseMs: 30_000,
       kvMultiSequence: 'local',
       trustsClientTransferParams: false,
@@ -157,4 +159,5 @@ export const seedWire: StepDependencies['wire'] = {
   generateTransferParams: 'extra-args',
   hasChatTokens: true,
   legRequestId: 'shared',
+  pinHeader: 'x-prefill-pin-host-port',
 };

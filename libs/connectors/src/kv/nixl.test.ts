@@ -22,7 +22,7 @@ describe('kv-nixl', () => {
   });
 
   it('asks prefill with the four remote fields as null, not left out', () => {
-    expect(jsonRaw(nixl.prefillParams()).toString()).toBe(
+    expect(jsonRaw(nixl.prefillParams() ?? null).toString()).toBe(
       '{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,' +
         '"remote_block_ids":null,"remote_host":null,"remote_port":null}',
     );

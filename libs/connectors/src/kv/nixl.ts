@@ -1,5 +1,5 @@
 import { editObject, jsonRaw, type JsonSpan } from '@llm-d/json-document';
-import { type DecodeParams, type KvConnector } from './kv-connector.ts';
+import { type DecodeParams, type SerialKvConnector } from './kv-connector.ts';
 
 // The pod fills these in; they travel as null, not left out.
 const prefillParams = jsonRaw({
@@ -21,7 +21,8 @@ const neededFields = [
 ] as const;
 
 /** NIXL peer-to-peer RDMA: decode pulls the KV blocks straight from the prefill pod. */
-export const nixl: KvConnector = {
+export const nixl: SerialKvConnector = {
+  isConcurrent: false,
   isLeased: true,
   prefillParams: () => prefillParams,
   decodeParams(answered): DecodeParams {

@@ -5,7 +5,7 @@ import { sharedStorage } from './shared-storage.ts';
 
 describe('kv-shared-storage', () => {
   it('asks with the two flags alone', () => {
-    expect(jsonRaw(sharedStorage.prefillParams()).toString()).toBe(
+    expect(jsonRaw(sharedStorage.prefillParams() ?? null).toString()).toBe(
       '{"do_remote_decode":true,"do_remote_prefill":false}',
     );
   });
