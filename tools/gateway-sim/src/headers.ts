@@ -10,6 +10,8 @@ export const strippedOnPublic: readonly string[] = [
   'x-encoder-hosts-ports',
   'x-data-parallel-host-port',
   'x-kv-cache-source-host-port',
+  'x-prefill-pin-host-port',
+  'x-llm-d-pin-host-port',
   'prefer',
 ];
 

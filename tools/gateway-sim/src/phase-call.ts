@@ -7,6 +7,7 @@ import { type GateRules, opensGate, prefersIfAvailable } from './gate.ts';
 import { firstValue, headersWithout } from './headers.ts';
 import { type Leg } from './leg-log.ts';
 import { type GatewayConfig } from './options.ts';
+import { isReservation, pinnedTo, reservedHeader } from './pin.ts';
 import { pickPod } from './picker.ts';
 import { type PrefixIndex } from './prefix-index.ts';
 import { BadInferenceBody, promptBlocks, type PromptBlocks } from './prompt-blocks.ts';
@@ -74,6 +75,10 @@ export async function servePhase(
   const prompt = readPrompt(context, request, response, leg, body);
   if (!prompt) return;
   const endpoint = choose(context, request, response, leg, name, prompt);
+  if (endpoint && isReservation(firstValue(request.headers['prefer']))) {
+    answerText(request, response, leg, 204, '', { [reservedHeader]: endpoint.authority });
+    return;
+  }
   if (endpoint) await send(context, request, response, leg, { endpoint, body, prompt });
 }
 
@@ -111,7 +116,19 @@ function choose(
   profile: Profile,
   prompt: PromptBlocks,
 ): Endpoint | undefined {
-  const candidates = table.usable().filter(({ spec }) => acceptsProfile(spec.labels, profile));
+  const all = table.usable().filter(({ spec }) => acceptsProfile(spec.labels, profile));
+  const pin = profile === 'prefill' ? pinnedTo(request.headers) : undefined;
+  const candidates = pin === undefined ? all : all.filter(({ authority }) => authority === pin);
+  if (pin !== undefined && candidates.length === 0) {
+    answerText(
+      request,
+      response,
+      leg,
+      503,
+      'inference error: ServiceUnavailable - the pinned endpoint is not available',
+    );
+    return undefined;
+  }
   const matches = new Map(candidates.map((pod) => [pod, index.match(pod.name, prompt)]));
   for (const [pod, match] of matches) pod.matchedBlocks = match.blocks;
   const picked = pickPod(profile, candidates, prompt.blocks.length, random);

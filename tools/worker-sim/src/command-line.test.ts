@@ -9,6 +9,7 @@ it('stands on the ports of a real pod unless told otherwise', () => {
     port: 8000,
     sidePortKv: 5600,
     sidePortEc: 5610,
+    bootstrapPort: 8998,
   });
   expect(options[0]?.podIp).not.toBe('0.0.0.0');
 });

@@ -8,9 +8,15 @@ export interface Processes {
 }
 
 /** Defaults of a process that stands for a pod, where an embedded worker takes any free port. */
-const podDefaults = { host: '0.0.0.0', port: 8000, sidePortKv: 5600, sidePortEc: 5610 };
+const podDefaults = {
+  host: '0.0.0.0',
+  port: 8000,
+  sidePortKv: 5600,
+  sidePortEc: 5610,
+  bootstrapPort: 8998,
+};
 
-const ports = ['port', 'sidePortKv', 'sidePortEc'] as const;
+const ports = ['port', 'sidePortKv', 'sidePortEc', 'bootstrapPort'] as const;
 
 /**
  * Reads `SIM_*` variables and `--kebab-case` flags; a flag wins. Throws on an unknown flag or a bad

@@ -1,5 +1,6 @@
 import { ApiError } from './api-error.ts';
 import { type Choice } from './answer-shapes.ts';
+import { joinRoom } from './bootstrap.ts';
 import { modeText, planAnswer, reportText, splitWords } from './answer-text.ts';
 import { cachedPrefix, type CachedPrefix } from './cached-prefix.ts';
 import { type AdmittedCall } from './call.ts';
@@ -55,6 +56,9 @@ async function obtainKv(
   const params = input.kvTransferParams;
   const tokens = prompt.tokenIds.length;
   const wantsRemote = params?.['do_remote_prefill'] === true;
+  if (engine.config.kvConnector === 'sglang') {
+    return externalKv(call, tokens, await joinRoom(call, prompt));
+  }
   if (engine.config.kvConnector === 'nixl' && params && wantsRemote) {
     const fatal = fatalDefect(params);
     if (fatal !== undefined) throw engine.die(`do_remote_prefill, but ${fatal}`);

@@ -13,6 +13,7 @@ import { PrefixCache } from './prefix-cache.ts';
 import { type PromptReader } from './prompt-reader.ts';
 import { seededRandom } from './random.ts';
 import { RequestLog } from './request-log.ts';
+import { Rooms } from './rooms.ts';
 import { SharedStorage } from './shared-storage.ts';
 import { Slots } from './slots.ts';
 
@@ -27,6 +28,8 @@ export interface EngineSetup {
   /** The addresses that transfer params name. */
   kvPeer: SidePeer;
   ecPeer: SidePeer;
+  /** 0 when the pod has no bootstrap channel. */
+  bootstrapPort: number;
   /** Ends the process with this code (fault `oom`); undefined when the worker is embedded. */
   exit: ((code: number) => void) | undefined;
 }
@@ -37,9 +40,11 @@ export class Engine {
   readonly reader: () => Promise<PromptReader>;
   readonly kvPeer: SidePeer;
   readonly ecPeer: SidePeer;
+  readonly bootstrapPort: number;
   readonly models: ModelNames;
   readonly leases: KvLeases;
   readonly embeddings: Embeddings;
+  readonly rooms = new Rooms();
   readonly cache: PrefixCache;
   readonly storage: SharedStorage;
   readonly slots = new Slots(() => this.tuning);
@@ -67,6 +72,7 @@ export class Engine {
     this.reader = setup.reader;
     this.kvPeer = setup.kvPeer;
     this.ecPeer = setup.ecPeer;
+    this.bootstrapPort = setup.bootstrapPort;
     this.#exit = setup.exit;
     this.models = new ModelNames(config.models);
     this.metrics = new Metrics(this.models.default);
@@ -147,6 +153,7 @@ export class Engine {
   reset(): void {
     this.deathCause = undefined;
     this.leases.reset();
+    this.rooms.reset();
     this.embeddings.reset();
     this.cache.clear();
     this.heldEmbeddings.clear();
@@ -168,6 +175,7 @@ export class Engine {
       blocks: { used: this.cache.used, capacity: this.cache.capacity },
       leases: this.leases.counts(),
       embeddings: this.embeddings.state(),
+      rooms: { waiting: this.rooms.waiting },
       counters: Object.fromEntries(shownCounters.map((name) => [name, this.metrics.total(name)])),
     };
   }
@@ -182,6 +190,7 @@ export class Engine {
   /** Stops timers and connections of its own. */
   async close(): Promise<void> {
     this.leases.reset();
+    this.rooms.reset();
     this.embeddings.reset();
     this.clock.close();
     await this.agent.destroy();
@@ -199,6 +208,8 @@ export interface EngineState {
   blocks: { used: number; capacity: number };
   leases: ReturnType<KvLeases['counts']>;
   embeddings: ReturnType<Embeddings['state']>;
+  /** Those who wait in a bootstrap room for the other pod. */
+  rooms: { waiting: number };
   counters: Record<string, number>;
 }
 
@@ -212,4 +223,5 @@ const shownCounters: readonly CounterName[] = [
   'sim_ignored_ec_params_total',
   'sim_aborted_total',
   'sim_engine_death_total',
+  'sim_room_abandoned_total',
 ];

@@ -1,4 +1,5 @@
 import { ApiError, badField } from './api-error.ts';
+import { type Bootstrap, bootstrapOf } from './bootstrap.ts';
 import { canonicalText, isObject, type JsonObject, parseExact } from './exact-json.ts';
 
 /** The inference APIs of a worker. */
@@ -35,6 +36,8 @@ export interface InferenceInput {
   cacheSalt: string;
   kvTransferParams: JsonObject | undefined;
   ecTransferParams: JsonObject | undefined;
+  /** Where prefill and decode meet under `sglang`. */
+  bootstrap: Bootstrap | undefined;
 }
 
 /** vLLM's default for `/v1/completions` without `max_tokens`. */
@@ -87,6 +90,7 @@ export function parseInput(api: Api, body: JsonObject, models: ModelNames): Infe
     cacheSalt: typeof body['cache_salt'] === 'string' ? body['cache_salt'] : '',
     kvTransferParams: transferParams(api, body, 'kv_transfer_params'),
     ecTransferParams: transferParams(api, body, 'ec_transfer_params'),
+    bootstrap: bootstrapOf(body),
   };
 }
 

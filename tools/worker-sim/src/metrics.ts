@@ -46,6 +46,7 @@ const counters = [
   'sim_fault_total',
   'sim_prefer_total',
   'sim_engine_death_total',
+  'sim_room_abandoned_total',
 ] as const;
 
 /** Counters of a worker: vLLM's names, and `sim_*` for what only a simulator can know. */

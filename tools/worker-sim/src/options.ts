@@ -39,10 +39,12 @@ export const fixedOptions = z.strictObject({
   renderProfile: z.string().min(1).optional(),
   blockSize: positive.prefault(16),
   kvBlocks: positive.prefault(8192),
-  kvConnector: z.enum(['nixl', 'shared-storage', 'none']).prefault('nixl'),
+  kvConnector: z.enum(['nixl', 'shared-storage', 'sglang', 'none']).prefault('nixl'),
   ecConnector: z.enum(['nixl', 'shared-storage', 'none']).prefault('nixl'),
   sidePortKv: port.prefault(0),
   sidePortEc: port.prefault(0),
+  /** Where a prefill pod with `sglang` waits for decode pods. */
+  bootstrapPort: port.prefault(0),
   sharedDir: z.string().prefault('/shared'),
 });
 
@@ -67,6 +69,8 @@ export const patchableOptions = z.strictObject({
   kvLoadFailure: z.enum(['fail', 'recompute']).prefault('fail'),
   /** Limit of one pull from a side channel. */
   pullTimeoutMs: positive.prefault(5000),
+  /** How long one pod waits for the other in a bootstrap room, as long as SGLang. */
+  roomTimeoutMs: positive.prefault(300_000),
   ecTtlMs: positive.prefault(60_000),
   faultHeaders: flag.prefault(false),
   /** Faults of every request, same grammar as the header `X-Sim-Fault`. */

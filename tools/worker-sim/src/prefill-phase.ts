@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Answer } from './answer-text.ts';
 import { ApiError } from './api-error.ts';
+import { awaitDecode } from './bootstrap.ts';
 import { type AdmittedCall } from './call.ts';
 import { fetchEmbeddings } from './ec-transfer.ts';
 import { type JsonObject } from './exact-json.ts';
@@ -76,12 +77,17 @@ async function getEmbeddings(call: AdmittedCall, prompt: Prompt): Promise<void> 
 }
 
 async function handOver(
-  { engine, engineRequestId, input }: AdmittedCall,
+  call: AdmittedCall,
   prompt: Prompt,
   cachedTokens: number,
   sequence: number | undefined,
 ): Promise<JsonObject | null> {
+  const { engine, engineRequestId, input } = call;
   const { kvConnector, blockSize, podName } = engine.config;
+  if (kvConnector === 'sglang') {
+    await awaitDecode(call, prompt);
+    return null;
+  }
   // Without the flag a pod of several roles prefills for itself and hands nothing over.
   if (kvConnector === 'none' || input.kvTransferParams?.['do_remote_decode'] !== true) return null;
   if (kvConnector === 'shared-storage') {

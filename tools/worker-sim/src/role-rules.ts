@@ -46,6 +46,7 @@ export function phaseOf(
     if (!phases.includes('decode') && profile === undefined && !kv && hasImages) return 'encode';
   }
   if (kv?.['do_remote_decode'] === true) return 'prefill';
+  if (input.bootstrap && profile === 'prefill') return 'prefill';
   return phases.includes('decode') ? 'decode' : 'prefill';
 }
 
@@ -68,6 +69,10 @@ function roleViolation(
 ): string | undefined {
   const kv = input.kvTransferParams;
   const remoteDecode = kv?.['do_remote_decode'] === true;
+  if (kvConnector === 'sglang' && phase !== 'encode') {
+    if (kv) return `${phase} worker with SGLang received kv_transfer_params`;
+    if (!input.bootstrap) return `${phase} worker with SGLang received no bootstrap members`;
+  }
   switch (phase) {
     case 'encode':
       if (input.api === 'completions') return 'encoder-only worker does not serve completions';
@@ -75,7 +80,7 @@ function roleViolation(
       if (kv) return 'encoder-only worker received kv_transfer_params';
       return undefined;
     case 'prefill':
-      if (!remoteDecode && kvConnector !== 'none') {
+      if (!remoteDecode && kvConnector !== 'none' && kvConnector !== 'sglang') {
         return 'prefill worker received a request without kv_transfer_params.do_remote_decode';
       }
       if (input.isStreaming) return 'Prefill does not support streaming';

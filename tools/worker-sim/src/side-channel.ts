@@ -10,8 +10,14 @@ const sideBodyBytes = 1024 * 1024;
 /** A pod's answer to a pull, or why there is none. */
 export type SideAnswer = { status: number; body: JsonObject } | { unreachable: string };
 
-/** What a side channel answers on each of its paths; undefined when the engine is dead. */
-export type SideRoutes = Readonly<Record<string, (body: JsonObject) => JsonObject | undefined>>;
+/** Answers one call; undefined when the engine is dead. The signal fires when the caller leaves. */
+export type SideRoute = (
+  body: JsonObject,
+  signal: AbortSignal,
+) => JsonObject | undefined | Promise<JsonObject | undefined>;
+
+/** What a side channel answers on each of its paths. */
+export type SideRoutes = Readonly<Record<string, SideRoute>>;
 
 /** Serves a side channel: JSON objects by POST. */
 export function sideServer(routes: SideRoutes): Server {
@@ -26,25 +32,26 @@ export function sideServer(routes: SideRoutes): Server {
       incoming.resume();
       return;
     }
-    readBody(incoming, sideBodyBytes).then(
-      ({ bytes }) => {
+    const gone = new AbortController();
+    outgoing.on('close', () => gone.abort());
+    readBody(incoming, sideBodyBytes)
+      .then(async ({ bytes }) => {
         const body = parseExact(bytes.toString('utf8'));
-        const result = isObject(body) ? handle(body) : undefined;
+        const result = isObject(body) ? await handle(body, gone.signal) : undefined;
         // A dead engine takes its side channel with it.
         if (result === undefined) incoming.socket.destroy();
         else answer(200, result);
-      },
-      () => incoming.socket.destroy(),
-    );
+      })
+      .catch(() => incoming.socket.destroy());
   });
 }
 
-/** Asks another pod's side channel. Never throws: a peer that does not answer is an answer too. */
+/** Asks another pod's side channel for so many milliseconds, or until the signal fires. Never throws: a peer that does not answer is an answer too. */
 export async function askSide(
   agent: Agent,
   url: string,
   body: JsonObject,
-  timeoutMs: number,
+  limit: number | AbortSignal,
 ): Promise<SideAnswer> {
   try {
     const response = await request(url, {
@@ -52,7 +59,7 @@ export async function askSide(
       dispatcher: agent,
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
-      signal: AbortSignal.timeout(timeoutMs),
+      signal: typeof limit === 'number' ? AbortSignal.timeout(limit) : limit,
     });
     const answer = parseExact(await response.body.text());
     return isObject(answer)

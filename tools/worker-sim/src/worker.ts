@@ -3,12 +3,14 @@ import { createServer, type Server } from 'node:http';
 import { hostname } from 'node:os';
 import { Engine, type EngineState } from './engine.ts';
 import { ecPullPath } from './ec-transfer.ts';
+import { joinRoomPath } from './bootstrap.ts';
 import { isObject, type JsonObject } from './exact-json.ts';
 import { ModelNames } from './inference-input.ts';
 import { kvPullPath, kvReleasePath } from './kv-transfer.ts';
 import { workerConfig, type WorkerOptions } from './options.ts';
 import { loadReader } from './prompt-reader.ts';
 import { type RecordedRequest } from './request-log.ts';
+import { phasesOf } from './role-rules.ts';
 import { serveRequest } from './routes.ts';
 import { portOf, sideServer } from './side-channel.ts';
 
@@ -20,6 +22,8 @@ export interface Worker {
   /** The port that `remote_port` names, and the one that `peer_port` names. */
   kvPort: number;
   ecPort: number;
+  /** Where decode pods find the rooms of this pod; 0 when it has none. */
+  bootstrapPort: number;
   /** Same as `/admin/state`. */
   state: () => EngineState;
   /** Same as `/admin/requests`. */
@@ -54,6 +58,9 @@ export async function startWorker(
     [kvReleasePath]: (body) => alive(() => answerKvRelease(engine, body)),
   });
   const ecServer = sideServer({ [ecPullPath]: (body) => alive(() => answerEcPull(engine, body)) });
+  const bootstrapServer = sideServer({
+    [joinRoomPath]: (body, signal) => answerJoin(engine, body, signal),
+  });
   const alive = (answer: () => JsonObject): JsonObject | undefined =>
     engine.deathCause === undefined ? answer() : undefined;
   const server = createServer((request, response) => {
@@ -61,14 +68,18 @@ export async function startWorker(
   });
   server.keepAliveTimeout = keepAliveMs;
   server.requestTimeout = 0;
-  const servers = [kvServer, ecServer, server];
+  const servers = [kvServer, ecServer, bootstrapServer, server];
   await listen(servers, kvServer, config.sidePortKv, config.host);
   await listen(servers, ecServer, config.sidePortEc, config.host);
+  const hasRooms = config.kvConnector === 'sglang' && phasesOf[config.role].includes('prefill');
+  if (hasRooms) await listen(servers, bootstrapServer, config.bootstrapPort, config.host);
+  const bootstrapPort = hasRooms ? portOf(bootstrapServer) : 0;
   const engine = new Engine({
     config: { ...config, podName },
     reader: () => loadReader(new ModelNames(config.models).names, config.renderProfile),
     kvPeer: { host: podIp, port: portOf(kvServer) },
     ecPeer: { host: podIp, port: portOf(ecServer) },
+    bootstrapPort,
     exit: parts.exit,
   });
   if (parts.preload) engine.preload();
@@ -78,6 +89,7 @@ export async function startWorker(
     podName,
     kvPort: portOf(kvServer),
     ecPort: portOf(ecServer),
+    bootstrapPort,
     state: () => engine.state(),
     requests: (requestId) => engine.log.list(requestId),
     reset: () => engine.reset(),
@@ -100,6 +112,16 @@ function answerKvPull(engine: Engine, body: JsonObject): JsonObject {
 function answerKvRelease(engine: Engine, { params }: JsonObject): JsonObject {
   if (isObject(params)) engine.leases.end(params, 'released');
   return {};
+}
+
+async function answerJoin(
+  engine: Engine,
+  { room, prompt_digest: digest }: JsonObject,
+  signal: AbortSignal,
+): Promise<JsonObject | undefined> {
+  if (engine.deathCause !== undefined) return undefined;
+  const meeting = await engine.rooms.meet('decode', String(room), String(digest), signal);
+  return { meeting, pod: engine.config.podName };
 }
 
 function answerEcPull(engine: Engine, body: JsonObject): JsonObject {
