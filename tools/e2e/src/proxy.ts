@@ -20,8 +20,8 @@ export interface Tampering {
   request?: (body: string, call: ProxiedCall) => string | Promise<string>;
   /** Sees whole answers, so streams arrive in one piece. */
   answer?: (body: string, call: ProxiedCall) => string | Promise<string>;
-  /** Cuts the connection when so many bytes of an answer have passed. */
-  cutAfterBytes?: (call: ProxiedCall) => number | undefined;
+  /** Cuts the connection when so many bytes of an answer have passed; none pass before it is known. */
+  cutAfterBytes?: (call: ProxiedCall) => number | undefined | Promise<number | undefined>;
 }
 
 /** A hop between a coordinator and its upstream. */
@@ -88,7 +88,7 @@ async function pass(
     return;
   }
   response.writeHead(upstream.statusCode, upstream.headers);
-  const limit = tampering.cutAfterBytes?.(call) ?? Infinity;
+  const limit = (await tampering.cutAfterBytes?.(call)) ?? Infinity;
   for await (const piece of upstream.body) {
     const bytes = piece as Buffer;
     const room = limit - call.answered.length;

@@ -8,7 +8,8 @@ import { freePorts } from './free-ports.ts';
 export interface StackOptions {
   /** Folder for logs and generated configuration. */
   readonly directory: string;
-  readonly kvConnector?: 'kv-nixl' | 'kv-shared-storage';
+  /** With `kv-sglang` all pods share a host, so there can be one prefill worker only. */
+  readonly kvConnector?: 'kv-nixl' | 'kv-shared-storage' | 'kv-sglang' | 'kv-none';
   readonly ecConnector?: 'ec-nixl' | 'ec-shared-storage';
   /** Workers of each role. */
   readonly workers?: { encode: number; prefill: number; decode: number };
@@ -61,7 +62,7 @@ export interface CoordinatorSettings {
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const script = (folder: string): string => join(root, folder, 'dist/main.js');
 const host = '127.0.0.1';
-const cascade = ['replace-media-urls', 'render', 'encode', 'prefill', 'decode'];
+const cascade = ['replace-media-urls', 'render', 'encode'];
 
 /**
  * Starts gateway, render-shim, workers and coordinator on free ports of loopback. When `stop` rejects in the meantime, the
@@ -81,11 +82,15 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const podNames = (['encode', 'prefill', 'decode'] as const).flatMap((role) =>
     Array.from({ length: workers[role] }, (_, i) => ({ role, name: `${role}-${i}` })),
   );
-  const ports = await freePorts(6 + podNames.length * 3);
+  const ports = await freePorts(7 + podNames.length * 3);
   const next = (): number => ports.pop() ?? 0;
   const url = (port: number): string => `http://${host}:${port}`;
   const [publicPort, internalPort, adminPort] = [next(), next(), next()];
   const [renderPort, coordinatorPort, debugPort] = [next(), next(), next()];
+  // Coordinators and prefill workers agree on it.
+  const bootstrapPort = String(next());
+  const isConcurrent = kvConnector === 'kv-sglang';
+  const lastSteps = isConcurrent ? ['prefill-decode'] : ['prefill', 'decode'];
   const [internalUrl, renderUrl] = [url(internalPort), url(renderPort)];
 
   const podSpecs = podNames.map(({ role, name }) => {
@@ -100,6 +105,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
       SIM_SIDE_PORT_EC: String(next()),
       SIM_KV_CONNECTOR: kvConnector.slice('kv-'.length),
       SIM_EC_CONNECTOR: ecConnector.slice('ec-'.length),
+      SIM_BOOTSTRAP_PORT: bootstrapPort,
       SIM_SHARED_DIR: join(directory, 'shared'),
       ...options.workerEnv,
     };
@@ -110,7 +116,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const pods = podSpecs.map(({ pod }) => pod);
 
   const coordinatorSpec = (name: string, port: number, settings: CoordinatorSettings) => {
-    const steps = (settings.steps ?? cascade).map((type) =>
+    const steps = (settings.steps ?? [...cascade, ...lastSteps]).map((type) =>
       type === 'render'
         ? { type, params: { address: settings.renderUrl ?? renderUrl, mm_payload: 'auto' } }
         : { type },
@@ -135,7 +141,8 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     // JSON is valid YAML.
     writeFileSync(file, `${JSON.stringify(config, null, 2)}\n`);
     const args = ['--config', file];
-    return { name, script: script('apps/coordinator'), args, readyUrl: `${url(port)}/readyz` };
+    const env = { SGLANG_BOOTSTRAP_PORT: bootstrapPort };
+    return { name, script: script('apps/coordinator'), args, env, readyUrl: `${url(port)}/readyz` };
   };
 
   const endpointFlags = pods.flatMap(({ name, role, url: podUrl }) => [
