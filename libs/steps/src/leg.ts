@@ -45,15 +45,16 @@ export interface LegAnswer {
   readonly headers: UpstreamAnswer['headers'];
 }
 
-/** Headers that a leg adds to those of the client; names and values in turn. */
+/** Headers that a leg adds to those of the client; names and values in turn. `leg` is the suffix of an id of its own. */
 export function ownHeaders(
   ctx: RequestContext,
   { wire }: StepDependencies,
   phase: Phase | undefined,
   leg: string,
-  hasOwnId = wire.legRequestId === 'unique' && phase !== undefined,
+  hasOwnId = false,
 ): string[] {
-  const id = hasOwnId ? `${ctx.requestId}-${leg}` : ctx.requestId;
+  const isUnique = hasOwnId || (wire.legRequestId === 'unique' && phase !== undefined);
+  const id = isUnique ? `${ctx.requestId}-${leg}` : ctx.requestId;
   return [
     ...[...ctx.captured].flat(),
     ...[revisionDecisionIdHeader, ctx.revisionDecisionId],
@@ -93,7 +94,7 @@ export async function callLeg<T>(
   const { headers = [], clientHeaders = ctx.headers, idSuffix, accepted = successOnly } = leg;
   const entry = ctx.begin({ name: step, kind: 'leg', index, phase });
   const suffix = idSuffix ?? (index === undefined ? step : `${step}-${index}`);
-  const hasOwnId = idSuffix !== undefined || undefined;
+  const hasOwnId = idSuffix !== undefined;
   const own = [...ownHeaders(ctx, dependencies, phase, suffix, hasOwnId), ...headers];
   entry.requestBytes = body.byteLength;
   try {
