@@ -149,7 +149,7 @@ export const coordinatorConfig = z.strictObject(root).transform((file) => ({
       maxConcurrentRequests: file.server.max_concurrent_requests,
       maxQueuedRequests: file.server.max_queued_requests,
       queueTimeoutMs: file.server.queue_timeout,
-      /** 0 = a quarter of the memory that the process may use. */
+      /** 0 = an eighth of the memory that the process may use. */
       maxBodyBytesHeld: file.server.max_body_bytes_held * bytesPerMegabyte,
     },
     upstreamErrors: file.server.upstream_errors,

@@ -143,7 +143,7 @@ describe('bytes of bodies', () => {
     expect(admissionOf({ maxBodyBytesHeld }, bodyLimitBytes).maxBodyBytesHeld).toBe(limit);
   });
 
-  it('may be a quarter of the memory without a configured limit', () => {
+  it('may be an eighth of the memory without a configured limit', () => {
     const { maxBodyBytesHeld } = admissionOf({ maxBodyBytesHeld: 0 }, 1);
     expect(maxBodyBytesHeld).toBeGreaterThan(16 * megabyte);
     expect(Number.isInteger(maxBodyBytesHeld)).toBe(true);

@@ -44,6 +44,8 @@ export async function readBody(
   return new Promise((resolve, reject) => {
     const { socket } = request;
     const chunks: Buffer[] = [];
+    // A body of known length that comes in pieces is put together here at once, not held twice at its end.
+    let whole: Buffer | undefined;
     let [receivedBytes, byteLength] = [0, 0];
 
     const settle = (): void => {
@@ -68,8 +70,13 @@ export async function readBody(
     const onData = (chunk: Buffer): void => {
       receivedBytes += chunk.length;
       if (isOver(receivedBytes)) return;
-      if (!decoder) chunks.push(chunk);
-      else if (!decoder.write(chunk)) request.pause();
+      if (decoder) {
+        if (!decoder.write(chunk)) request.pause();
+      } else if (chunk.length >= declared) chunks.push(chunk);
+      else {
+        whole ??= Buffer.allocUnsafeSlow(declared);
+        whole.set(chunk, receivedBytes - chunk.length);
+      }
     };
     const onUnpacked = (chunk: Buffer): void => {
       byteLength += chunk.length;
@@ -80,7 +87,7 @@ export async function readBody(
     const onWhole = (): void => {
       settle();
       const [first] = chunks;
-      resolve(chunks.length === 1 && first ? first : Buffer.concat(chunks));
+      resolve(whole ?? (chunks.length === 1 && first ? first : Buffer.concat(chunks)));
     };
     const onEnd = (): void => {
       request.off('close', onClose);

@@ -2,7 +2,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { scriptedServer, type ScriptedServer } from '@llm-d/testing';
 import { ask, eventsOf, open } from './ask.ts';
-import { type CoordinatorProcess, runCoordinator } from './coordinator-process.ts';
+import { addressOf, type CoordinatorProcess, runCoordinator } from './coordinator-process.ts';
 import { chatOf } from './prompts.ts';
 import { until } from './until.ts';
 
@@ -17,10 +17,6 @@ function start(config: object, flags: readonly string[] = []): CoordinatorProces
   running.push(coordinator);
   return coordinator;
 }
-
-/** Where a coordinator listens, from its log. */
-const addressOf = ({ output }: CoordinatorProcess): Promise<string> =>
-  until('the address', () => /"address":"(http:[^"]+)","msg":"listening"/.exec(output())?.[1]);
 
 afterEach(async () => {
   for (const coordinator of running.splice(0)) {
