@@ -23,6 +23,8 @@ export interface UploadsFigures {
   readonly refusals: number;
   /** Answers that were neither. */
   readonly others: readonly string[];
+  /** Most bodies that were on their way to the worker at once. */
+  readonly mostAtOnce: number;
   /** Growth of the coordinator's peak memory. */
   readonly grownBytes: number;
 }
@@ -68,6 +70,7 @@ export async function crowdedUploads(options: UploadsOptions): Promise<UploadsFi
       served: answers.length - others.length,
       refusals,
       others,
+      mostAtOnce: worker.mostAtOnce,
       grownBytes: memoryOf(coordinator.pid, 'VmHWM') - idleBytes,
     };
   } finally {

@@ -9,6 +9,9 @@ const event = Buffer.from(`data: {"text":"${'x'.repeat(65_536 - 20)}"}\n\n`);
 export class FastWorker {
   /** Bytes that the worker has written, by request id. */
   readonly written = new Map<string, number>();
+  /** Most requests that were open at once. */
+  mostAtOnce = 0;
+  #open = 0;
   readonly #server = createServer((request, response) => void this.#serve(request, response));
   readonly #answerBytes: number;
 
@@ -35,6 +38,8 @@ export class FastWorker {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.mostAtOnce = Math.max(this.mostAtOnce, ++this.#open);
+    response.once('close', () => (this.#open -= 1));
     // The first bytes say whether the answer is to be a stream; there is no need to keep the rest.
     let start = '';
     request.on('data', (piece: Buffer) => {
