@@ -4,7 +4,8 @@ import { slowReaders } from './slow-readers.ts';
 
 const megabyte = 1024 * 1024;
 
-// The long form of memory.e2e.ts: prints the figures.
+// The long form of memory.e2e.ts, which prints the figures: `node --conditions=@llm-d/source tools/e2e/src/memory.ts`,
+// after a build of the coordinator.
 const { values } = parseArgs({
   options: {
     readers: { type: 'string', default: '200' },
