@@ -362,7 +362,7 @@ describe('a stop', () => {
     await start({ decode: { beforeHeaders: 'hang' } }, {}, 50);
     const { response } = post(chat);
     await gateway.received(1);
-    expect(await running.stop()).toBe(false);
+    expect(await running.stop()).toBe(true);
     const { status, text } = await read(response);
     expect(status).toBe(503);
     expect(JSON.parse(text)).toMatchObject({ error: { code: 'SHUTTING_DOWN' } });

@@ -1,7 +1,13 @@
-import { type CoordinatorConfig } from '@llm-d/config';
+import { ConfigError, type CoordinatorConfig } from '@llm-d/config';
 import { MediaFetcher, type MediaFetcherConfig } from '@llm-d/media';
 import { headerPolicy } from '@llm-d/pipeline';
-import { createService, type DependencyCheck, type Service } from '@llm-d/service';
+import {
+  Admission,
+  createService,
+  type DependencyCheck,
+  type Service,
+  ServerTls,
+} from '@llm-d/service';
 import { Passthrough } from '@llm-d/steps';
 import { type Logger } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
@@ -28,6 +34,8 @@ export interface Coordinator {
   readonly warnings: readonly string[];
   /** Present when `server.debug_addr` is set. */
   readonly recent: RecentRequests | undefined;
+  /** What is being served, and what was turned away. */
+  readonly admission: Admission;
   /** Closes the connections to gateway, render and media; after the service has stopped. */
   close(): Promise<void>;
 }
@@ -56,6 +64,11 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
   const passthrough = pipelineConfig.hasPassthrough
     ? new Passthrough({ ...pipelineConfig, gateway: gatewayUpstream(config.gateway) })
     : undefined;
+  const admission = new Admission(
+    { ...server.admission, queueTimeoutMs: queueTimeoutMs(server) },
+    server.maxRequestBodyBytes,
+  );
+  const tls = server.isSecure ? await loadTls(server.tls, logger) : undefined;
   const service = await createService({
     module: AppModule.register(
       {
@@ -75,6 +88,9 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     logger,
     bodyLimitBytes: server.maxRequestBodyBytes,
     readTimeoutMs: server.readTimeoutMs,
+    idleTimeoutMs: server.idleTimeoutMs,
+    tls,
+    admission,
     unknownPaths: passthrough && PassthroughHandler,
     dependencies: dependencies(config),
   });
@@ -82,10 +98,26 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     service,
     warnings,
     recent,
+    admission,
     close: async () => {
       await Promise.all([pipeline.close(), passthrough?.close(), fetcher.close()]);
     },
   };
+}
+
+/** A request that waits has not arrived whole: past the read timeout it would be refused as a slow one. */
+function queueTimeoutMs({ admission, readTimeoutMs }: CoordinatorConfig['server']): number {
+  const limits = [admission.queueTimeoutMs, readTimeoutMs].filter((limit) => limit > 0);
+  return limits.length === 0 ? 0 : Math.min(...limits);
+}
+
+async function loadTls(settings: CoordinatorConfig['server']['tls'], logger: Logger) {
+  try {
+    return await ServerTls.load(settings, logger);
+  } catch (error) {
+    // Says which file is missing, or what OpenSSL finds wrong; never a byte of the key.
+    throw new ConfigError([`server.cert_path: ${(error as Error).message}`], { cause: error });
+  }
 }
 
 /** What `/readyz?verbose` tells about: whether somebody listens at the other ends. */

@@ -107,6 +107,7 @@ function toRequestContext(
     path,
     api,
     headers: ForwardedHeaders.from(request.raw.rawHeaders, headerPolicy),
+    queueMs: request.ticket?.queueMs,
     log: new RequestLog(logger, request.id),
   });
 }

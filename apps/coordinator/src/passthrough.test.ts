@@ -346,7 +346,7 @@ describe('its answer', () => {
     gateway.play({ beforeHeaders: 'hang' });
     const answered = send('POST', '/v1/x', 'abc', upload);
     await gateway.received(0);
-    expect(await running.stop()).toBe(false);
+    expect(await running.stop()).toBe(true);
     const { status, text } = await answered;
     expect(status).toBe(503);
     expect(errorOf(text)).toMatchObject({ code: 'SHUTTING_DOWN' });

@@ -61,6 +61,12 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
     logger.error(`SGLANG_BOOTSTRAP_PORT: expected a port, ${bootstrap.port} is used`);
   }
   for (const warning of [...warnings, ...coordinator.warnings]) logger.warn(warning);
+  if (server.tls.certificatePath !== '' && !server.isSecure) {
+    logger.warn('server.cert_path: has no effect without server.secure_serving');
+  }
+  if (server.isSecure && server.tls.certificatePath === '') {
+    logger.warn('server.cert_path: not set, clients get a self-signed certificate');
+  }
   if (config.tracing) logger.warn('tracing: has no effect in this version');
   for (const flag of flags.ignored) logger.warn(`${flag}: has no effect`);
   logger.info(
@@ -73,6 +79,7 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
       // Whether there is one; its address may hold credentials.
       has_media_proxy: media.proxy !== undefined,
       no_proxy: media.proxy?.noProxy,
+      tls: server.isSecure,
       shutdown_timeout_ms: server.shutdownTimeoutMs,
     },
     'starting',

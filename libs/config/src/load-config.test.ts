@@ -44,11 +44,20 @@ describe('defaults', () => {
         server: {
           listenAddress: ':8080',
           metricsPort: 9090,
+          isSecure: false,
+          tls: { certificatePath: '', minVersion: undefined, cipherSuites: [] },
           readTimeoutMs: 30_000,
+          idleTimeoutMs: 120_000,
           writeTimeoutMs: 120_000,
           shutdownTimeoutMs: 25_000,
           drainDelayMs: 0,
           maxRequestBodyBytes: 64 * 1024 * 1024,
+          admission: {
+            maxConcurrentRequests: 0,
+            maxQueuedRequests: 100,
+            queueTimeoutMs: 5_000,
+            maxBodyBytesHeld: 0,
+          },
           upstreamErrors: 'hide',
           stripRequestHeaders: [],
           keepRequestHeaders: [],
@@ -90,6 +99,19 @@ describe('defaults', () => {
     expect(
       load('pipeline: {wire: {era: seed, chat_tokens: false}}').config.pipeline.wire,
     ).toMatchObject({ generateTransferParams: 'extra-args', hasChatTokens: false });
+  });
+
+  it('of TLS are read by the names of Go', () => {
+    const yaml =
+      'server: {secure_serving: true, cert_path: /c, tls_min_version: VersionTLS13, tls_cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}';
+    expect(load(yaml).config.server).toMatchObject({
+      isSecure: true,
+      tls: {
+        certificatePath: '/c',
+        minVersion: 'TLSv1.3',
+        cipherSuites: ['ECDHE-RSA-AES128-GCM-SHA256'],
+      },
+    });
   });
 
   it('replace a body cap of 0', () => {
@@ -284,12 +306,20 @@ describe('startup messages name key, expectation and value', () => {
       'pipeline.wire.phase_header: expected a header name, got "a b"',
     ],
     [
-      'server: {secure_serving: true}',
-      'server.secure_serving: expected false, as TLS is not supported in this version, got true',
+      'server: {tls_min_version: TLS1.2}',
+      'server.tls_min_version: expected one of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13, got "TLS1.2"',
     ],
     [
-      'server: {cert_path: /certs}',
-      'server.cert_path: expected nothing, as TLS is not supported in this version, got "/certs"',
+      'server: {tls_cipher_suites: [TLS_AES_128_GCM_SHA256, TLS_NONE]}',
+      'server.tls_cipher_suites: expected Go\'s names of cipher suites, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, got ["TLS_AES_128_GCM_SHA256","TLS_NONE"]',
+    ],
+    [
+      'server: {max_concurrent_requests: -1}',
+      'server.max_concurrent_requests: expected a number of requests, 0 or more, got -1',
+    ],
+    [
+      'server: {max_body_bytes_held: 1.5}',
+      'server.max_body_bytes_held: expected a size in MB, got 1.5',
     ],
   ])('%s', (yaml, problem) => {
     const file = join(directory, 'problem.yaml');

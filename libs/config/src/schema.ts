@@ -10,12 +10,31 @@ import {
   text,
   textList,
 } from './setting.ts';
+import { tlsCipherSuite, type TlsVersion, tlsVersion, tlsVersionNames } from './tls-names.ts';
 
 const bytesPerMegabyte = 1024 * 1024;
 
-/** TLS comes later; a key that asks for it must not be ignored. */
+/** TLS of the metrics listener comes later; a key that asks for it must not be ignored. */
 const noTls = 'nothing, as TLS is not supported in this version';
 const unset = setting(noTls, (value) => (value === '' ? '' : undefined));
+
+/** Go's name of a TLS version, or nothing. */
+const tlsMinVersion = setting(
+  `one of ${tlsVersionNames.join(', ')}`,
+  (value): '' | TlsVersion | undefined =>
+    value === '' ? '' : typeof value === 'string' ? tlsVersion(value) : undefined,
+);
+
+/** Go's names of cipher suites. */
+const tlsCipherSuites = textList.transform((names, context) => {
+  const known = names.map(tlsCipherSuite).filter((name) => name !== undefined);
+  if (known.length === names.length) return known;
+  context.addIssue({
+    code: 'custom',
+    message: "Go's names of cipher suites, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+  });
+  return z.NEVER;
+});
 
 const httpAddress = setting('an http address with a host, such as http://gateway', (value) => {
   if (typeof value !== 'string' || !URL.canParse(value)) return undefined;
@@ -23,27 +42,30 @@ const httpAddress = setting('an http address with a host, such as http://gateway
   return /^https?:$/.test(protocol) && hostname !== '' ? value : undefined;
 });
 
+const megabytes = integerOrText(
+  'a size in MB',
+  0,
+  Math.floor(Number.MAX_SAFE_INTEGER / bytesPerMegabyte),
+);
+
 const server = {
   listen_addr: text.prefault(':8080'),
   metrics_port: integerOrText('a port', -1, 65_535).prefault(9090),
   metrics_cert_dir: unset.prefault(''),
-  secure_serving: booleanOrText
-    .refine((value) => !value, {
-      error: 'false, as TLS is not supported in this version',
-    })
-    .prefault(false),
-  cert_path: unset.prefault(''),
-  tls_min_version: text.prefault(''),
-  tls_cipher_suites: textList.prefault([]),
+  secure_serving: booleanOrText.prefault(false),
+  cert_path: text.prefault(''),
+  tls_min_version: tlsMinVersion.prefault(''),
+  tls_cipher_suites: tlsCipherSuites.prefault([]),
   read_timeout: duration.prefault('30s'),
+  idle_timeout: duration.prefault('120s'),
   write_timeout: duration.prefault('120s'),
   shutdown_timeout: duration.prefault('25s'),
   drain_delay: duration.prefault('0s'),
-  max_request_body_size: integerOrText(
-    'a size in MB',
-    0,
-    Math.floor(Number.MAX_SAFE_INTEGER / bytesPerMegabyte),
-  ).prefault(64),
+  max_request_body_size: megabytes.prefault(64),
+  max_concurrent_requests: integerOrText('a number of requests, 0 or more', 0).prefault(0),
+  max_queued_requests: integerOrText('a number of requests, 0 or more', 0).prefault(100),
+  queue_timeout: duration.prefault('5s'),
+  max_body_bytes_held: megabytes.prefault(0),
   upstream_errors: oneOf('hide', 'relay').prefault('hide'),
   strip_request_headers: headerNames.prefault([]),
   keep_request_headers: headerNames.prefault([]),
@@ -108,12 +130,29 @@ export const coordinatorConfig = z.strictObject(root).transform((file) => ({
     listenAddress: file.server.listen_addr,
     /** Zero or less: no metrics listener. */
     metricsPort: file.server.metrics_port,
+    isSecure: file.server.secure_serving,
+    tls: {
+      /** Directory of `tls.crt` and `tls.key`; empty: a self-signed certificate. */
+      certificatePath: file.server.cert_path,
+      minVersion: file.server.tls_min_version || undefined,
+      /** OpenSSL's names; empty: the library's choice. */
+      cipherSuites: file.server.tls_cipher_suites,
+    },
     /** Zero in a timeout means no limit. */
     readTimeoutMs: file.server.read_timeout,
+    idleTimeoutMs: file.server.idle_timeout,
     writeTimeoutMs: file.server.write_timeout,
     shutdownTimeoutMs: file.server.shutdown_timeout,
     drainDelayMs: file.server.drain_delay,
     maxRequestBodyBytes: (file.server.max_request_body_size || 64) * bytesPerMegabyte,
+    admission: {
+      /** 0 = no limit. */
+      maxConcurrentRequests: file.server.max_concurrent_requests,
+      maxQueuedRequests: file.server.max_queued_requests,
+      queueTimeoutMs: file.server.queue_timeout,
+      /** 0 = an eighth of the memory that the process may use. */
+      maxBodyBytesHeld: file.server.max_body_bytes_held * bytesPerMegabyte,
+    },
     upstreamErrors: file.server.upstream_errors,
     /** Lower-cased header names. */
     stripRequestHeaders: file.server.strip_request_headers,

@@ -43,6 +43,8 @@ export interface RequestInit {
   readonly log: Logger;
   /** `performance.now()` when the request arrived. */
   readonly arrivedAt?: number;
+  /** Time that the request waited for its turn, within `elapsedMs`. */
+  readonly queueMs?: number | undefined;
   /** Hear of every step and leg. */
   readonly observers?: readonly RequestObserver[];
 }
@@ -62,6 +64,8 @@ export class RequestContext {
   /** Empty when the body has no usable `model`. */
   readonly model: string;
   readonly isStreaming: boolean;
+  /** Time that the request waited for its turn before its body was read. */
+  readonly queueMs: number;
 
   /** The client's body with the edits of the steps so far. */
   body: JsonDocument;
@@ -95,6 +99,7 @@ export class RequestContext {
     this.log = init.log;
     this.model = init.body.text('model') ?? '';
     this.isStreaming = init.body.isTrue('stream');
+    this.queueMs = init.queueMs ?? 0;
     this.#arrivedAt = init.arrivedAt ?? performance.now();
     this.#observers = init.observers ?? [];
   }

@@ -6,6 +6,9 @@ import { toErrorResponse } from '@llm-d/pipeline';
 import { type PendingBodies } from './upload.ts';
 import { RequestError } from './request-error.ts';
 
+/** OpenSSL's code for plain HTTP where a handshake was expected. */
+export const plainHttp = 'ERR_SSL_HTTP_REQUEST';
+
 /**
  * Answers what Node's HTTP parser refuses: broken syntax, too many header bytes, a request that
  * takes longer than the read timeout. A body belongs to a request that is known, so its reader
@@ -39,6 +42,8 @@ function describeClientError(code: string | undefined): RequestError {
   switch (code) {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new RequestError(408, 'REQUEST_TIMEOUT', 'the request took too long to arrive');
+    case plainHttp:
+      return new RequestError(400, 'TLS_REQUIRED', 'this port takes https alone');
     case 'HPE_HEADER_OVERFLOW':
       return new RequestError(431, 'HEADERS_TOO_LARGE', 'the request headers are too large');
     default:

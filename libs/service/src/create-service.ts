@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import { type IncomingMessage } from 'node:http';
+import { type Server as HttpsServer } from 'node:https';
 import { type Socket } from 'node:net';
 import { type DynamicModule, type InjectionToken, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -7,17 +8,32 @@ import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fa
 import { requestIdHeader } from '@llm-d/gateway';
 import { type Logger } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
-import { answerClientError } from './client-error.ts';
+import { type Admission, Ticket } from './admission.ts';
+import { answerClientError, plainHttp } from './client-error.ts';
 import { ErrorFilter } from './error.filter.ts';
-import { type DependencyCheck, dependencyChecks, HealthController } from './health.controller.ts';
+import {
+  type DependencyCheck,
+  dependencyChecks,
+  HealthController,
+  probePaths,
+} from './health.controller.ts';
 import { Lifecycle } from './lifecycle.ts';
 import { NestLogger } from './nest-logger.ts';
 import { readBody } from './read-body.ts';
+import { refusePlainHttp } from './refuse-plain-http.ts';
 import { RequestError } from './request-error.ts';
 import { chooseRequestId } from './request-id.ts';
 import { Routes } from './routes.ts';
+import { type ServerTls } from './server-tls.ts';
 import { serveUnknownPath, type UnknownPathHandler } from './unknown-path.ts';
 import { type PendingBodies } from './upload.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What the request has of the service's limits; undefined without limits, and for probes. */
+    ticket: Ticket | undefined;
+  }
+}
 
 /** A Nest application on Fastify. */
 export type Service = NestFastifyApplication;
@@ -29,8 +45,14 @@ export interface ServiceOptions {
   readonly logger: Logger;
   /** A longer request body is refused with 413. */
   readonly bodyLimitBytes: number;
-  /** Longest time for a request to arrive whole, and for an idle connection to stay; 0 = no limit. */
+  /** Longest time for a request to arrive whole; 0 = no limit. */
   readonly readTimeoutMs?: number;
+  /** Longest time for an idle connection to stay, at least `readTimeoutMs`; 0 = no limit. */
+  readonly idleTimeoutMs?: number;
+  /** Speaks TLS; plain HTTP when absent. */
+  readonly tls?: ServerTls | undefined;
+  /** Limits what is served at a time, probes excepted. */
+  readonly admission?: Admission | undefined;
   /** Provider of the module that serves paths without a route; absent, they are 404. */
   readonly unknownPaths?: InjectionToken<UnknownPathHandler> | undefined;
   /** What `/readyz?verbose` shows, by name. */
@@ -43,22 +65,25 @@ export interface ServiceOptions {
  * `/healthz`, `/health` and `/readyz`. Does not listen; `runService` and `startService` do.
  */
 export async function createService(options: ServiceOptions): Promise<Service> {
-  const { logger, bodyLimitBytes, readTimeoutMs = 30_000 } = options;
+  const { logger, bodyLimitBytes, readTimeoutMs = 30_000, tls, admission } = options;
+  const { idleTimeoutMs = readTimeoutMs } = options;
   const pendingBodies: PendingBodies = new WeakMap();
   // A refused upload is longer than the limit: with no more patience than that its sender would see a reset.
   const filter = new ErrorFilter(logger, 2 * bodyLimitBytes, pendingBodies);
 
+  const http = {
+    requestTimeout: readTimeoutMs,
+    headersTimeout: readTimeoutMs,
+    connectionsCheckingInterval: checkIntervalMs(readTimeoutMs),
+  };
   const adapter = new FastifyAdapter({
     skipMiddie: true,
     multipart: false,
     logger: false,
     requestTimeout: readTimeoutMs,
-    keepAliveTimeout: readTimeoutMs,
-    http: {
-      requestTimeout: readTimeoutMs,
-      headersTimeout: readTimeoutMs,
-      connectionsCheckingInterval: checkIntervalMs(readTimeoutMs),
-    },
+    // The original's listener keeps idle connections for the read timeout.
+    keepAliveTimeout: idleTimeoutMs === 0 ? 0 : Math.max(idleTimeoutMs, readTimeoutMs),
+    ...(tls ? { https: { ...http, ...tls.options, handshakeTimeout: readTimeoutMs } } : { http }),
     routerOptions: { ignoreTrailingSlash: true, ignoreDuplicateSlashes: true },
     genReqId: (request: IncomingMessage) =>
       chooseRequestId(request, (length) => {
@@ -75,6 +100,22 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   const routes = new Routes(fastify);
   let unknownPaths: UnknownPathHandler | undefined;
 
+  fastify.decorateRequest('ticket', undefined);
+  const admit = (request: FastifyRequest, reply: FastifyReply, next: () => void): void => {
+    if (!admission) {
+      next();
+      return;
+    }
+    const ticket = new Ticket(admission);
+    request.ticket = ticket;
+    reply.raw.once('close', () => {
+      admission.release(ticket);
+    });
+    admission.enter(ticket, (refused) => {
+      if (refused) filter.answer(refused, request, reply);
+      else next();
+    });
+  };
   // Fastify's own body parsing would choose by content type and cost an AsyncResource per request.
   for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
     fastify.addHttpMethod(method, { hasBody: false, overrideExisting: true });
@@ -82,17 +123,21 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   fastify.addHook('onRequest', (request, reply, done) => {
     void reply.header(requestIdHeader, request.id);
     if (!request.is404) {
-      done();
+      if (probePaths.has(request.routeOptions.url ?? '')) done();
+      else admit(request, reply, done);
       return;
     }
     const path = request.url.split('?', 1)[0] ?? '';
     const refusal = routes.refusal(request.method, path);
     if (refusal.status === 404 && unknownPaths) {
-      serveUnknownPath(unknownPaths, request, reply, { filter, bodyLimitBytes, pendingBodies });
+      const handler = unknownPaths;
+      admit(request, reply, () => {
+        serveUnknownPath(handler, request, reply, { filter, bodyLimitBytes, pendingBodies });
+      });
     } else filter.answer(refusal, request, reply);
   });
   fastify.addHook('preHandler', (request, reply, done) => {
-    readBody(request.raw, reply.raw, bodyLimitBytes, pendingBodies).then(
+    readBody(request.raw, reply.raw, bodyLimitBytes, pendingBodies, request.ticket).then(
       (body) => {
         request.body = body;
         done();
@@ -102,6 +147,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
       },
     );
   });
+  if (tls) serveTls(fastify.server as HttpsServer, tls, { readTimeoutMs, pendingBodies });
   // Without a listener Node itself answers 100 before the length is looked at.
   fastify.server.on('checkContinue', (request, response) => {
     fastify.server.emit('request', request, response);
@@ -126,6 +172,19 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   app.useGlobalFilters(filter);
   if (options.unknownPaths) unknownPaths = app.get(options.unknownPaths, { strict: false });
   return app;
+}
+
+/** Keeps to the certificate of the moment, and tells clients that do not speak TLS so. */
+function serveTls(
+  server: HttpsServer,
+  tls: ServerTls,
+  edge: { readonly readTimeoutMs: number; readonly pendingBodies: PendingBodies },
+): void {
+  server.once('close', tls.follow(server));
+  refusePlainHttp(server, edge.readTimeoutMs, (socket) => {
+    const error = Object.assign(new Error('no TLS handshake'), { code: plainHttp });
+    answerClientError(error, socket, edge.pendingBodies);
+  });
 }
 
 /** How often Node looks for requests that are late: a tenth of the limit, at most every second. */

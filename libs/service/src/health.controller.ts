@@ -8,6 +8,9 @@ export type DependencyCheck = () => Promise<unknown>;
 /** Name of the dependencies that `/readyz?verbose` shows, injected into the controller. */
 export const dependencyChecks = Symbol('dependencyChecks');
 
+/** Paths that are answered whatever the process is busy with. */
+export const probePaths: ReadonlySet<string> = new Set(['/healthz', '/health', '/readyz']);
+
 /** Longest wait for one dependency, so that a probe never hangs on a dead peer. */
 const checkTimeoutMs = 1_000;
 

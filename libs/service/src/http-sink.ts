@@ -1,4 +1,5 @@
 import { type ServerResponse } from 'node:http';
+import { TLSSocket } from 'node:tls';
 import { requestIdHeader } from '@llm-d/gateway';
 import { type ResponseSink } from '@llm-d/pipeline';
 
@@ -62,8 +63,9 @@ export class HttpSink implements ResponseSink {
     const { socket } = response;
     if (!socket || socket.destroyed) return;
     if (!response.chunkedEncoding && !this.#hasLength) {
-      // Neither chunks nor a length: only a reset differs from a whole answer.
-      socket.resetAndDestroy();
+      // Neither chunks nor a length: only a reset differs from a whole answer, or with TLS a missing farewell.
+      if (socket instanceof TLSSocket) socket.destroy();
+      else socket.resetAndDestroy();
       return;
     }
     const timer = setTimeout(() => socket.destroy(), cutFlushMs);

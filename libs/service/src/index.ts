@@ -1,3 +1,4 @@
+export { Admission, type AdmissionLimits, type RefusalReason, Ticket } from './admission.ts';
 export { createService, type Service, type ServiceOptions } from './create-service.ts';
 export { type DependencyCheck } from './health.controller.ts';
 export { HttpSink } from './http-sink.ts';
@@ -5,5 +6,7 @@ export { Lifecycle } from './lifecycle.ts';
 export { type ListenAddress, parseListenAddress } from './listen-address.ts';
 export { RequestError } from './request-error.ts';
 export { type RunningService, type RunOptions, runService, startService } from './run-service.ts';
+export { ServerTls, type TlsSettings } from './server-tls.ts';
+export { tlsOptions, type TlsProfile } from './tls-options.ts';
 export { type UnknownPathHandler } from './unknown-path.ts';
 export { UnreadBody } from './unread-body.ts';

@@ -6,6 +6,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Controller, Get, Module, Res } from '@nestjs/common';
 import { type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { afterEach, describe, expect, it } from '@jest/globals';
@@ -32,6 +33,13 @@ class StreamController {
     reply.raw.write('first ');
     streams.push(reply.raw);
     this.#lifecycle.cut.addEventListener('abort', () => reply.raw.end('cut'));
+  }
+
+  /** Leaves the whole answer to the test. */
+  @Get('/late')
+  late(@Res() reply: FastifyReply): void {
+    reply.hijack();
+    streams.push(reply.raw);
   }
 }
 
@@ -118,7 +126,7 @@ describe('stop', () => {
     agent.destroy();
   });
 
-  it('cuts a stream that outlives the limit and says so', async () => {
+  it('cuts a stream that outlives the limit, and counts a client that was told as drained', async () => {
     const service = await startService(await newApp(), {
       logger,
       host: '127.0.0.1',
@@ -126,8 +134,58 @@ describe('stop', () => {
       shutdownTimeoutMs: 50,
     });
     const stream = await get(`${service.url}/stream`);
-    expect(await service.stop()).toBe(false);
+    expect(await service.stop()).toBe(true);
     expect(await text(stream)).toBe('first cut');
+    expect(lines.join('')).toContain('outlived the shutdown timeout and are cut');
+  });
+
+  it('lets a slow client take the tail of an answer that is written', async () => {
+    const service = await startService(await newApp(), {
+      logger,
+      host: '127.0.0.1',
+      port: 0,
+      shutdownTimeoutMs: 10_000,
+    });
+    const stream = await get(`${service.url}/stream`);
+    const bytes = 32 * 1024 * 1024;
+    streams[0]?.end(Buffer.alloc(bytes, 'x'));
+    const stopped = service.stop();
+    // Long enough for several sweeps of idle connections.
+    await sleep(200);
+    expect((await text(stream)).length).toBe('first '.length + bytes);
+    expect(await stopped).toBe(true);
+  });
+
+  it('has an answer that begins after the signal say that its connection closes', async () => {
+    const service = await startService(await newApp(), {
+      logger,
+      host: '127.0.0.1',
+      port: 0,
+      shutdownTimeoutMs: 10_000,
+    });
+    const agent = new Agent({ keepAlive: true });
+    const answer = get(`${service.url}/late`, agent);
+    while (streams.length === 0) await sleep(2);
+    const stopped = service.stop();
+    streams[0]?.end('late');
+    expect((await answer).headers.connection).toBe('close');
+    expect(await text(await answer)).toBe('late');
+    expect(await stopped).toBe(true);
+    agent.destroy();
+  });
+
+  it('destroys the connection of a client that does not take the end, and says so', async () => {
+    const service = await startService(await newApp(), {
+      logger,
+      host: '127.0.0.1',
+      port: 0,
+      shutdownTimeoutMs: 50,
+    });
+    const stream = await get(`${service.url}/stream`);
+    // More than the sockets hold, and nobody reads.
+    streams[0]?.write(Buffer.alloc(64 * 1024 * 1024));
+    expect(await service.stop()).toBe(false);
+    stream.destroy();
   });
 });
 

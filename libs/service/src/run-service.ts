@@ -5,6 +5,7 @@ import { type FastifyInstance } from 'fastify';
 import { type Service } from './create-service.ts';
 import { Lifecycle } from './lifecycle.ts';
 import { type ListenAddress } from './listen-address.ts';
+import { OpenResponses } from './open-responses.ts';
 
 /** How a service listens and stops. */
 export interface RunOptions extends ListenAddress {
@@ -17,16 +18,19 @@ export interface RunOptions extends ListenAddress {
 
 /** A service that listens. */
 export interface RunningService {
-  /** `http://host:port` with the port that was really bound. */
+  /** `http://host:port` (or `https:`) with the port that was really bound. */
   readonly url: string;
-  /** Drains and closes; true when every request ended by itself within the limit. */
+  /**
+   * Drains and closes. True when every request ended by itself, or, past the limit, had its client told; false when
+   * connections were left that had to be destroyed.
+   */
   stop(): Promise<boolean>;
 }
 
 /** How often connections that fell idle during the drain are closed. */
 const idleSweepMs = 50;
 /** What requests get to write their last bytes after they have been cut. */
-const cutGraceMs = 500;
+const cutGraceMs = 2_000;
 
 /** Listens. Rejects when the address cannot be bound. */
 export async function startService(app: Service, options: RunOptions): Promise<RunningService> {
@@ -34,6 +38,7 @@ export async function startService(app: Service, options: RunOptions): Promise<R
   const fastify = app.getHttpAdapter().getInstance();
   await fastify.ready();
   const { server } = fastify;
+  const openResponses = new OpenResponses(server);
   // Node, unlike Fastify, takes "every interface" on machines with and without IPv6.
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -43,15 +48,16 @@ export async function startService(app: Service, options: RunOptions): Promise<R
     });
   });
   const { address, family, port } = server.address() as AddressInfo;
-  const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+  const scheme = 'setSecureContext' in server ? 'https' : 'http';
+  const url = `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
 
   let stopping: Promise<boolean> | undefined;
-  return { url, stop: () => (stopping ??= drain(app, server, options)) };
+  return { url, stop: () => (stopping ??= drain(app, server, openResponses, options)) };
 }
 
 /**
- * Listens until SIGINT or SIGTERM, then drains. Resolves to the exit code: 0 after a complete
- * drain, 1 when the address cannot be bound, requests outlived the limit, or a second signal came.
+ * Listens until SIGINT or SIGTERM, then drains. Resolves to the exit code: 0 when every client got an end to its
+ * answer, 1 when the address cannot be bound, clients did not take that end, or a second signal came.
  */
 export async function runService(app: Service, options: RunOptions): Promise<number> {
   const { logger } = options;
@@ -94,7 +100,7 @@ function stopOnSignal(
     service.stop().then(
       (isDrained) => {
         if (isDrained) logger.info('stopped');
-        else logger.error('requests outlived the shutdown timeout and were cut');
+        else logger.error('clients did not take the end of their answers');
         finish(isDrained ? 0 : 1);
       },
       (error: unknown) => {
@@ -109,14 +115,12 @@ function stopOnSignal(
 async function drain(
   app: Service,
   server: FastifyInstance['server'],
+  openResponses: OpenResponses,
   options: RunOptions,
 ): Promise<boolean> {
   const lifecycle = app.get(Lifecycle);
   lifecycle.startDraining();
-  // From here on every answer tells its connection to close.
-  server.prependListener('request', (_request, response) => {
-    response.shouldKeepAlive = false;
-  });
+  openResponses.lastOfConnections();
   if (options.drainDelayMs) await sleep(options.drainDelayMs);
 
   const closed = new Promise<true>((resolve) => {
@@ -128,18 +132,18 @@ async function drain(
     server.closeIdleConnections();
   }, idleSweepMs);
   const limit = new AbortController();
-  const isDrained = await Promise.race([
-    closed,
-    sleep(options.shutdownTimeoutMs, false as const, { signal: limit.signal }),
-  ]);
-  limit.abort();
-  if (!isDrained) {
+  const endWithin = (milliseconds: number): Promise<boolean> =>
+    Promise.race([closed, sleep(milliseconds, false, { signal: limit.signal })]);
+  let hasEnded = await endWithin(options.shutdownTimeoutMs);
+  if (!hasEnded) {
+    options.logger.warn('requests have outlived the shutdown timeout and are cut');
     lifecycle.cutRequests(new Error('the service is shutting down'));
-    await Promise.race([closed, sleep(cutGraceMs)]);
+    hasEnded = await endWithin(cutGraceMs);
     server.closeAllConnections();
     await closed;
   }
+  limit.abort();
   clearInterval(sweep);
   await app.close();
-  return isDrained;
+  return hasEnded;
 }

@@ -27,7 +27,7 @@ export function serveUnknownPath(
   const { filter, bodyLimitBytes, pendingBodies } = edge;
   const upload = request.raw;
   const body = announcesBody(upload)
-    ? new UnreadBody(upload, reply.raw, bodyLimitBytes, pendingBodies)
+    ? new UnreadBody(upload, reply.raw, bodyLimitBytes, pendingBodies, request.ticket)
     : undefined;
   reply.hijack();
   handler.serve(request, reply, body).then(

@@ -1,7 +1,13 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { readBody } from './read-body.ts';
-import { declaredBytes, incomplete, type PendingBodies, tooLarge } from './upload.ts';
+import {
+  type BodyMeter,
+  declaredBytes,
+  incomplete,
+  type PendingBodies,
+  tooLarge,
+} from './upload.ts';
 
 /** A request body that nobody has begun to read. It is taken once, whole or while it arrives. */
 export class UnreadBody {
@@ -9,6 +15,7 @@ export class UnreadBody {
   readonly #response: ServerResponse;
   readonly #limitBytes: number;
   readonly #pending: PendingBodies;
+  readonly #meter: BodyMeter | undefined;
   /** Bytes that were taken so far. */
   receivedBytes = 0;
 
@@ -17,11 +24,13 @@ export class UnreadBody {
     response: ServerResponse,
     limitBytes: number,
     pending: PendingBodies,
+    meter?: BodyMeter,
   ) {
     this.#request = request;
     this.#response = response;
     this.#limitBytes = limitBytes;
     this.#pending = pending;
+    this.#meter = meter;
   }
 
   /** The length that the client declared; undefined when it sends chunks. */
@@ -31,7 +40,13 @@ export class UnreadBody {
 
   /** Reads the body as `readBody` does, with its errors. */
   async read(): Promise<Buffer> {
-    const body = await readBody(this.#request, this.#response, this.#limitBytes, this.#pending);
+    const body = await readBody(
+      this.#request,
+      this.#response,
+      this.#limitBytes,
+      this.#pending,
+      this.#meter,
+    );
     this.receivedBytes = body.length;
     return body;
   }

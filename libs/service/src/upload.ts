@@ -5,6 +5,12 @@ import { RequestError } from './request-error.ts';
 /** Who waits for more of an upload, by connection: Node reports a slow or broken one by socket. */
 export type PendingBodies = WeakMap<Socket, (error: Error) => void>;
 
+/** Hears how large a body is while it is read. */
+export interface BodyMeter {
+  /** The body has so many bytes by now, or is announced to have them. Returns the error that refuses it. */
+  hold(bodyBytes: number): RequestError | undefined;
+}
+
 /** Whether a request announces a body, if only an empty one. */
 export function announcesBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;

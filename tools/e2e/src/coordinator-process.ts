@@ -4,17 +4,23 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { until } from './until.ts';
 
 const script = fileURLToPath(new URL('../../../apps/coordinator/dist/main.js', import.meta.url));
 
 /** The built coordinator as an operator runs it. */
 export interface CoordinatorProcess {
+  readonly pid: number | undefined;
   /** Everything that it has written, log and errors. */
   readonly output: () => string;
   readonly signal: (name: NodeJS.Signals) => void;
   /** Resolves with the exit code; null after a signal. */
   readonly exited: Promise<number | null>;
 }
+
+/** Where a coordinator listens, from its log. */
+export const addressOf = ({ output }: CoordinatorProcess): Promise<string> =>
+  until('the address', () => /"address":"(https?:[^"]+)","msg":"listening"/.exec(output())?.[1]);
 
 /** Starts a coordinator with a configuration of its own; whoever started it ends it. */
 export function runCoordinator(config: object, flags: readonly string[] = []): CoordinatorProcess {
@@ -36,5 +42,5 @@ export function runCoordinator(config: object, flags: readonly string[] = []): C
     rmSync(directory, { recursive: true });
     return code as number | null;
   });
-  return { output: () => output, signal: (name) => void child.kill(name), exited };
+  return { pid: child.pid, output: () => output, signal: (name) => void child.kill(name), exited };
 }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ask, open } from './ask.ts';
+import { memoryOf } from './memory-of.ts';
 import { chatOf } from './prompts.ts';
 import { onePodEach, startTestStack, type TestStack } from './test-stack.ts';
 import { until } from './until.ts';
@@ -24,13 +24,6 @@ function bodyOf(prompt: number): Buffer {
 }
 
 const sha256 = (bytes: Buffer): string => hash('sha256', bytes, 'hex');
-
-/** A figure of `/proc/<pid>/status` in bytes. */
-function memoryOf(pid: number | undefined, figure: 'VmRSS' | 'VmHWM'): number {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  const [, kilobytes] = new RegExp(`^${figure}:\\s+(\\d+) kB$`, 'm').exec(status) ?? [];
-  return Number(kilobytes) * 1024;
-}
 
 let stack: TestStack;
 let conditionalUrl: string;

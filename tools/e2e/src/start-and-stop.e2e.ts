@@ -1,8 +1,11 @@
-import { createServer, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { scriptedServer, type ScriptedServer } from '@llm-d/testing';
 import { ask, eventsOf, open } from './ask.ts';
-import { type CoordinatorProcess, runCoordinator } from './coordinator-process.ts';
+import { addressOf, type CoordinatorProcess, runCoordinator } from './coordinator-process.ts';
 import { chatOf } from './prompts.ts';
 import { until } from './until.ts';
 
@@ -17,10 +20,6 @@ function start(config: object, flags: readonly string[] = []): CoordinatorProces
   running.push(coordinator);
   return coordinator;
 }
-
-/** Where a coordinator listens, from its log. */
-const addressOf = ({ output }: CoordinatorProcess): Promise<string> =>
-  until('the address', () => /"address":"(http:[^"]+)","msg":"listening"/.exec(output())?.[1]);
 
 afterEach(async () => {
   for (const coordinator of running.splice(0)) {
@@ -52,6 +51,24 @@ describe('the coordinator does not start', () => {
       config: { server: { ...server, read_timout: '5s' }, gateway, pipeline: { steps } },
       flags: ['--strict-config'],
       message: /^coordinator: server\.read_timout: unknown key, did you mean read_timeout\?\n$/,
+    },
+    {
+      name: 'with a cipher suite that nobody knows',
+      config: { server, gateway, pipeline: { steps } },
+      flags: ['--secure-serving', '--tls-cipher-suites=TLS_NONE'],
+      message: /^coordinator: server\.tls_cipher_suites: expected Go's names .*, got "TLS_NONE"\n$/,
+    },
+    {
+      name: 'with a version of TLS that nobody knows',
+      config: { server, gateway, pipeline: { steps } },
+      flags: ['--secure-serving', '--tls-min-version=TLS1.2'],
+      message: /^coordinator: server\.tls_min_version: expected one of VersionTLS10, .*\n$/,
+    },
+    {
+      name: 'without the files of its certificate',
+      config: { server, gateway, pipeline: { steps } },
+      flags: ['--secure-serving', '--cert-path=/nowhere'],
+      message: /^coordinator: server\.cert_path: ENOENT: .*tls\.crt'\n$/,
     },
     {
       name: 'with a value of the wrong type',
@@ -88,6 +105,21 @@ it('starts with a misspelt key, and names the nearest that exists', async () => 
   );
 });
 
+it('speaks TLS when its flags say so', async () => {
+  const config = { server, gateway, pipeline: { steps } };
+  const flags = ['--secure-serving', '--tls-min-version=VersionTLS13'];
+  const url = await addressOf(start(config, flags));
+  expect(url).toMatch(/^https:/);
+  const port = Number(new URL(url).port);
+  const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  await once(socket, 'secureConnect');
+  expect(socket.getProtocol()).toBe('TLSv1.3');
+  socket.write('GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n');
+  const [answer] = (await once(socket, 'data')) as [Buffer];
+  expect(answer.toString()).toMatch(/^HTTP\/1.1 200 /);
+  socket.destroy();
+});
+
 describe('at SIGTERM with an open stream', () => {
   let worker: ScriptedServer;
   let finish: () => void;
@@ -118,7 +150,7 @@ describe('at SIGTERM with an open stream', () => {
       body: chatOf('Hello', { stream: true }),
     });
     const pieces: Buffer[] = [];
-    body.on('data', (piece: Buffer) => pieces.push(piece));
+    body.on('data', (piece: Buffer) => pieces.push(piece)).on('error', () => undefined);
     const ended = new Promise((resolve) => body.once('close', resolve));
     const events = (): string[] => eventsOf({ body: Buffer.concat(pieces) });
     await until('the first event', () => (events().length === 1 ? true : undefined));
@@ -146,7 +178,53 @@ describe('at SIGTERM with an open stream', () => {
     const [, cut = ''] = events();
     expect(events()).toHaveLength(2);
     expect(JSON.parse(cut)).toMatchObject({ error: { code: 'SHUTTING_DOWN' } });
-    await coordinator.exited;
+    // The client was told.
+    expect(await coordinator.exited).toBe(0);
     finish();
+  });
+
+  it('C42: ends at once with 1 at a second signal', async () => {
+    const { coordinator, ended } = await withOpenStream({});
+    coordinator.signal('SIGTERM');
+    await until('the drain', () => (/draining/.test(coordinator.output()) ? true : undefined));
+    coordinator.signal('SIGTERM');
+    expect(await coordinator.exited).toBe(1);
+    await ended;
+    finish();
+  });
+
+  it('C42: serves 50 streams to their end and new requests in the window, and closes idle connections', async () => {
+    const { coordinator, url, ended } = await withOpenStream({ drain_delay: '1500ms' });
+    const streams = await Promise.all(
+      Array.from({ length: 49 }, () =>
+        open(url, { path: '/v1/chat/completions', body: chatOf('Hello', { stream: true }) }),
+      ),
+    );
+    const texts = streams.map(({ body }) => body.text());
+    const idle = connect(Number(new URL(url).port), '127.0.0.1');
+    idle.write('GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n');
+    await once(idle, 'data');
+    const idleClosed = once(idle.resume(), 'close');
+
+    coordinator.signal('SIGTERM');
+    await until('readiness 503', async () => {
+      const { status } = await ask(url, { method: 'GET', path: '/readyz' });
+      return status === 503 ? true : undefined;
+    });
+    worker.play({ json: { choices: [] } });
+    for (let i = 0; i < 10; i += 1) {
+      const answer = await ask(url, { path: '/v1/chat/completions', body: chatOf('Hello') });
+      expect(answer.status).toBe(200);
+      expect(answer.headers['connection']).toBe('close');
+      const live = await ask(url, { method: 'GET', path: '/healthz' });
+      expect(live.status).toBe(200);
+      await sleep(50);
+    }
+    await idleClosed;
+    await expect(ask(url, { method: 'GET', path: '/healthz' })).rejects.toThrow('ECONNREFUSED');
+    finish();
+    for (const text of await Promise.all(texts)) expect(text).toMatch(/\[DONE\]\n\n$/);
+    await ended;
+    expect(await coordinator.exited).toBe(0);
   });
 });

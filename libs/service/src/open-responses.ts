@@ -1,0 +1,37 @@
+import { type Server, type ServerResponse } from 'node:http';
+
+/** The answers of a server that have not ended, for its drain. */
+export class OpenResponses {
+  readonly #open = new Set<ServerResponse>();
+  #isLast = false;
+
+  /** Follows a server from its first request on, and keeps its idle sweep from cutting the tails of answers. */
+  constructor(server: Server) {
+    const open = this.#open;
+    const onClose = function (this: ServerResponse): void {
+      open.delete(this);
+    };
+    server.prependListener('request', (_request, response: ServerResponse) => {
+      open.add(response.on('close', onClose));
+      if (this.#isLast) response.shouldKeepAlive = false;
+    });
+    // Node takes a connection for idle whose answer is written but not yet taken by a slow client.
+    const closeIdle = server.closeIdleConnections.bind(server);
+    server.closeIdleConnections = () => {
+      if (!this.#areFlushing()) closeIdle();
+    };
+  }
+
+  /** Has every answer whose headers are not sent tell its connection to close. */
+  lastOfConnections(): void {
+    this.#isLast = true;
+    for (const response of this.#open) response.shouldKeepAlive = false;
+  }
+
+  #areFlushing(): boolean {
+    for (const { writableEnded, writableFinished } of this.#open) {
+      if (writableEnded && !writableFinished) return true;
+    }
+    return false;
+  }
+}
