@@ -6,7 +6,7 @@ import { Passthrough } from '@llm-d/steps';
 import { type Logger } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
 import { canConnect } from './can-connect.ts';
-import { configurePipeline, gatewayUpstream } from './coordinator-pipeline.ts';
+import { configurePipeline } from './coordinator-pipeline.ts';
 import { mediaSource } from './media-source.ts';
 import { PassthroughHandler } from './passthrough-handler.ts';
 import { RecentRequests } from './recent-requests.ts';
@@ -35,7 +35,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
   const { config, logger } = options;
   const { server, pipeline: pipelineConfig } = config;
   const fetcher = new MediaFetcher(options.media);
-  const { pipeline, warnings } = configurePipeline(config, mediaSource(fetcher), logger);
+  const { pipeline, gateway, warnings } = configurePipeline(config, mediaSource(fetcher), logger);
   const recent = server.debugAddress === '' ? undefined : new RecentRequests();
   const headers = {
     strip: server.stripRequestHeaders,
@@ -43,7 +43,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     reserved: [...pipelineConfig.forwardResponseHeaders, pipelineConfig.wire.phaseHeader],
   };
   const passthrough = pipelineConfig.hasPassthrough
-    ? new Passthrough({ ...pipelineConfig, gateway: gatewayUpstream(config.gateway) })
+    ? new Passthrough({ ...pipelineConfig, gateway })
     : undefined;
   const service = await createService({
     module: AppModule.register(
@@ -51,6 +51,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
         pipeline,
         headerPolicy: headerPolicy(headers),
         writeTimeoutMs: server.writeTimeoutMs,
+        streamKeepAliveMs: server.streamKeepAliveMs,
         logger,
         recent,
       },
@@ -72,7 +73,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     warnings,
     recent,
     close: async () => {
-      await Promise.all([pipeline.close(), passthrough?.close(), fetcher.close()]);
+      await Promise.all([pipeline.close(), fetcher.close()]);
     },
   };
 }

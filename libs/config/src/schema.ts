@@ -38,6 +38,7 @@ const server = {
   read_timeout: duration.prefault('30s'),
   write_timeout: duration.prefault('120s'),
   shutdown_timeout: duration.prefault('25s'),
+  stream_keepalive: duration.prefault('0s'),
   drain_delay: duration.prefault('0s'),
   max_request_body_size: integerOrText(
     'a size in MB',
@@ -55,6 +56,7 @@ const gateway = {
   max_idle_conns_per_host: integerOrText('a number of connections, 0 or more', 0).prefault(100),
   idle_conn_timeout: duration.prefault('90s'),
   timeout: duration.prefault('60s'),
+  stream_idle_timeout: duration.prefault('300s'),
 };
 
 const wire = {
@@ -111,6 +113,8 @@ export const coordinatorConfig = z.strictObject(root).transform((file) => ({
     readTimeoutMs: file.server.read_timeout,
     writeTimeoutMs: file.server.write_timeout,
     shutdownTimeoutMs: file.server.shutdown_timeout,
+    /** Zero: no comments. */
+    streamKeepAliveMs: file.server.stream_keepalive,
     drainDelayMs: file.server.drain_delay,
     maxRequestBodyBytes: (file.server.max_request_body_size || 64) * bytesPerMegabyte,
     upstreamErrors: file.server.upstream_errors,
@@ -122,9 +126,12 @@ export const coordinatorConfig = z.strictObject(root).transform((file) => ({
   },
   gateway: {
     address: file.gateway.address,
-    maxIdleConnectionsPerHost: file.gateway.max_idle_conns_per_host,
+    /** 0 is the 2 of upstream's HTTP library. */
+    maxIdleConnectionsPerHost: file.gateway.max_idle_conns_per_host || 2,
     idleConnectionTimeoutMs: file.gateway.idle_conn_timeout,
     timeoutMs: file.gateway.timeout,
+    /** Zero: no limit. */
+    streamIdleTimeoutMs: file.gateway.stream_idle_timeout,
   },
   pipeline: {
     /** Names only; the steps know which exist. */

@@ -13,6 +13,7 @@ import {
   type TimelineEntry,
   UpstreamError,
 } from '@llm-d/pipeline';
+import { droppedReasonHeader, gatewayFault } from './gateway-fault.ts';
 import { relayedError } from './relayed-error.ts';
 
 /** One call whose answer is read here. */
@@ -73,6 +74,9 @@ export async function readLeg(
       headers: ctx.headers.forReading([...own, ...ctx.observedHeaders(entry)]),
       body,
       signal,
+      // Rendering and encoding leave nothing behind that a second run could double.
+      isRepeatable: phase === undefined || phase === 'encode',
+      counts: entry,
     });
     entry.status = answer.status;
     entry.headersMs = ctx.elapsedMs() - (performance.now() - answer.headersAt);
@@ -85,7 +89,14 @@ export async function readLeg(
   } catch (error) {
     ctx.finish(entry, error);
     throw error;
+  } finally {
+    if (entry.retries !== undefined) noteRetry(ctx, name);
   }
+}
+
+/** Tells that a leg was sent twice. */
+export function noteRetry(ctx: RequestContext, leg: string): void {
+  ctx.log.info({ leg }, 'sent again: the peer was closing the idle connection');
 }
 
 /** Header in which an endpoint picker tells the client's side which pod answered. */
@@ -127,7 +138,12 @@ function toUpstreamError(
     return isOverload && typeof value === 'string' ? [name, value] : [];
   });
   const relayed = upstreamErrors === 'relay' ? relayedError(status, body) : undefined;
-  return new UpstreamError(leg, status, { headers: passed, ...(relayed ? { relayed } : {}) });
+  const fault = gatewayFault(status, headers[droppedReasonHeader], body.length === 0);
+  return new UpstreamError(leg, status, {
+    headers: passed,
+    gatewayFault: fault,
+    ...(relayed ? { relayed } : {}),
+  });
 }
 
 /** @throws BadUpstreamAnswerError unless the answer is an object. */
