@@ -145,7 +145,7 @@ export class TestCoordinator {
   /** Sends a request; an object is sent as JSON. */
   async ask(
     body: unknown,
-    options: { path?: string; method?: string; headers?: Record<string, string> } = {},
+    options: { path?: string; method?: string; headers?: Record<string, string | string[]> } = {},
   ): Promise<ClientAnswer> {
     const { path = '/v1/chat/completions', method = 'POST', headers = {} } = options;
     const call = httpRequest(this.url + path, { method, headers, agent: false });
