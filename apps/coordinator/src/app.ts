@@ -12,7 +12,7 @@ import { Passthrough } from '@llm-d/steps';
 import { type Logger } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
 import { canConnect } from './can-connect.ts';
-import { configurePipeline, gatewayUpstream } from './coordinator-pipeline.ts';
+import { configurePipeline } from './coordinator-pipeline.ts';
 import { mediaSource } from './media-source.ts';
 import { PassthroughHandler } from './passthrough-handler.ts';
 import { RecentRequests } from './recent-requests.ts';
@@ -45,7 +45,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
   const { config, logger } = options;
   const { server, pipeline: pipelineConfig } = config;
   const fetcher = new MediaFetcher(options.media);
-  const { pipeline, warnings } = configurePipeline(
+  const { pipeline, gateway, warnings } = configurePipeline(
     config,
     mediaSource(fetcher),
     logger,
@@ -62,7 +62,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     ],
   };
   const passthrough = pipelineConfig.hasPassthrough
-    ? new Passthrough({ ...pipelineConfig, gateway: gatewayUpstream(config.gateway) })
+    ? new Passthrough({ ...pipelineConfig, gateway })
     : undefined;
   const admission = new Admission(
     { ...server.admission, queueTimeoutMs: queueTimeoutMs(server) },
@@ -75,6 +75,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
         pipeline,
         headerPolicy: headerPolicy(headers),
         writeTimeoutMs: server.writeTimeoutMs,
+        streamKeepAliveMs: server.streamKeepAliveMs,
         logger,
         recent,
       },
@@ -100,7 +101,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     recent,
     admission,
     close: async () => {
-      await Promise.all([pipeline.close(), passthrough?.close(), fetcher.close()]);
+      await Promise.all([pipeline.close(), fetcher.close()]);
     },
   };
 }

@@ -6,6 +6,7 @@ import { JsonDocument, JsonError } from '@llm-d/json-document';
 import {
   BadRequestError,
   CoordinatorError,
+  errorEvent,
   ForwardedHeaders,
   type HeaderPolicy,
   InternalError,
@@ -13,7 +14,7 @@ import {
   RequestContext,
   toErrorResponse,
 } from '@llm-d/pipeline';
-import { HttpSink } from '@llm-d/service';
+import { HttpSink, KeepAliveSink } from '@llm-d/service';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { logFailure } from './log-failure.ts';
 import { RequestLog } from './request-log.ts';
@@ -26,6 +27,8 @@ export interface CompletionsOptions extends RequestRecords {
   readonly headerPolicy: HeaderPolicy;
   /** For answers that are not streamed; 0 = no limit. */
   readonly writeTimeoutMs: number;
+  /** For streamed answers that have not come yet; 0 = no comments. */
+  readonly streamKeepAliveMs: number;
 }
 
 /** Injects `CompletionsOptions`. */
@@ -57,9 +60,13 @@ export class CompletionsController {
     const parseMs = performance.now() - arrivedAt;
 
     reply.hijack();
-    const limitMs = body.isTrue('stream') ? 0 : this.options.writeTimeoutMs;
-    const running = this.runningRequests.add(response, limitMs);
-    const sink = new HttpSink(response, request.id);
+    const isStreaming = body.isTrue('stream');
+    const { writeTimeoutMs, streamKeepAliveMs } = this.options;
+    const running = this.runningRequests.add(response, isStreaming ? 0 : writeTimeoutMs);
+    const sink =
+      isStreaming && streamKeepAliveMs > 0
+        ? new KeepAliveSink(response, request.id, streamKeepAliveMs)
+        : new HttpSink(response, request.id);
     const ctx = toRequestContext(request, this.options, {
       body,
       arrivedAt,
@@ -121,6 +128,11 @@ function answerError(
 ): void {
   logFailure(error, ctx.log);
   if (response.destroyed || response.writableEnded) return;
+  if (sink.keepAlive === 'begun') {
+    sink.write(errorEvent(error, ctx.requestId));
+    sink.end();
+    return;
+  }
   if (sink.isStarted) {
     sink.abort();
     return;

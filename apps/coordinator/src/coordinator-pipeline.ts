@@ -1,5 +1,5 @@
 import { ConfigError, type CoordinatorConfig, nearestName, stepsWithDefaults } from '@llm-d/config';
-import { type UpstreamOptions } from '@llm-d/gateway';
+import { UpstreamClient, type UpstreamOptions } from '@llm-d/gateway';
 import { headerPolicy, type Logger, type MediaSource, type Pipeline } from '@llm-d/pipeline';
 import { buildPipeline, defaultBootstrapPort } from '@llm-d/steps';
 
@@ -12,6 +12,8 @@ const maxAnswerBytes = 64 * 1024 * 1024;
 /** A pipeline and what the author of its configuration should hear. */
 export interface ConfiguredPipeline {
   readonly pipeline: Pipeline;
+  /** The connections of all legs; the pipeline closes them. */
+  readonly gateway: UpstreamClient;
   readonly warnings: readonly string[];
 }
 
@@ -22,7 +24,8 @@ export function configurePipeline(
   log: Logger,
   bootstrapPort: number = defaultBootstrapPort,
 ): ConfiguredPipeline {
-  const { gateway, pipeline, server } = config;
+  const { pipeline, server } = config;
+  const gateway = new UpstreamClient(gatewayUpstream(config.gateway));
   const warnings: string[] = [];
   checkForwardedNames(pipeline.forwardResponseHeaders, [
     pipeline.wire.phaseHeader,
@@ -31,7 +34,7 @@ export function configurePipeline(
   try {
     const built = buildPipeline({
       steps: stepsWithDefaults(pipeline),
-      gateway: gatewayUpstream(gateway),
+      gateway,
       media,
       log,
       wire: pipeline.wire,
@@ -48,7 +51,7 @@ export function configurePipeline(
         );
       },
     });
-    return { pipeline: built, warnings };
+    return { pipeline: built, gateway, warnings };
   } catch (error) {
     // Whatever keeps a pipeline from being built is told to the operator in its message.
     throw new ConfigError([(error as Error).message], { cause: error });
@@ -56,15 +59,15 @@ export function configurePipeline(
 }
 
 /** How the gateway is called. */
-export function gatewayUpstream(gateway: CoordinatorConfig['gateway']): UpstreamOptions {
+function gatewayUpstream(gateway: CoordinatorConfig['gateway']): UpstreamOptions {
   return {
     address: gateway.address,
     connectTimeoutMs,
     headersTimeoutMs: gateway.timeoutMs,
-    // Tokens of a stream may be far apart.
-    bodyTimeoutMs: 0,
+    bodyTimeoutMs: gateway.streamIdleTimeoutMs,
     callTimeoutMs: gateway.timeoutMs === 0 ? 0 : gateway.timeoutMs + bodyGraceMs,
     idleTimeoutMs: gateway.idleConnectionTimeoutMs,
+    maxIdleConnections: gateway.maxIdleConnectionsPerHost,
     maxAnswerBytes,
   };
 }

@@ -40,7 +40,9 @@ describe.each(builtInSteps)('the step $type', ({ type, params }) => {
 
   it('is shown in deploy/compose/coordinator.yaml with its own parameters', () => {
     const section = example.split(`- type: ${type}\n`)[1]?.split('- type:')[0];
-    const names = [...(section ?? '').matchAll(/^ {8}#?([a-z_]+):/gm)].map(([, name]) => name);
+    const names = [...(section ?? '').matchAll(/^ {4}(?: {4}#?|# {4})([a-z_]+):/gm)].map(
+      ([, name]) => name,
+    );
     expect(section).toBeDefined();
     const own = expected.map(({ name }) => name).filter((name) => !shared.includes(name));
     expect(names.toSorted()).toEqual(own.toSorted());

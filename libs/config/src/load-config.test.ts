@@ -50,6 +50,7 @@ describe('defaults', () => {
           idleTimeoutMs: 120_000,
           writeTimeoutMs: 120_000,
           shutdownTimeoutMs: 25_000,
+          streamKeepAliveMs: 0,
           drainDelayMs: 0,
           maxRequestBodyBytes: 64 * 1024 * 1024,
           admission: {
@@ -68,6 +69,7 @@ describe('defaults', () => {
           maxIdleConnectionsPerHost: 100,
           idleConnectionTimeoutMs: 90_000,
           timeoutMs: 60_000,
+          streamIdleTimeoutMs: 300_000,
         },
         pipeline: {
           kvConnector: 'kv-shared-storage',

@@ -60,6 +60,7 @@ const server = {
   idle_timeout: duration.prefault('120s'),
   write_timeout: duration.prefault('120s'),
   shutdown_timeout: duration.prefault('25s'),
+  stream_keepalive: duration.prefault('0s'),
   drain_delay: duration.prefault('0s'),
   max_request_body_size: megabytes.prefault(64),
   max_concurrent_requests: integerOrText('a number of requests, 0 or more', 0).prefault(0),
@@ -77,6 +78,7 @@ const gateway = {
   max_idle_conns_per_host: integerOrText('a number of connections, 0 or more', 0).prefault(100),
   idle_conn_timeout: duration.prefault('90s'),
   timeout: duration.prefault('60s'),
+  stream_idle_timeout: duration.prefault('300s'),
 };
 
 const wire = {
@@ -143,6 +145,8 @@ export const coordinatorConfig = z.strictObject(root).transform((file) => ({
     idleTimeoutMs: file.server.idle_timeout,
     writeTimeoutMs: file.server.write_timeout,
     shutdownTimeoutMs: file.server.shutdown_timeout,
+    /** Zero: no comments. */
+    streamKeepAliveMs: file.server.stream_keepalive,
     drainDelayMs: file.server.drain_delay,
     maxRequestBodyBytes: (file.server.max_request_body_size || 64) * bytesPerMegabyte,
     admission: {
@@ -162,9 +166,12 @@ export const coordinatorConfig = z.strictObject(root).transform((file) => ({
   },
   gateway: {
     address: file.gateway.address,
-    maxIdleConnectionsPerHost: file.gateway.max_idle_conns_per_host,
+    /** 0 is the 2 of upstream's HTTP library. */
+    maxIdleConnectionsPerHost: file.gateway.max_idle_conns_per_host || 2,
     idleConnectionTimeoutMs: file.gateway.idle_conn_timeout,
     timeoutMs: file.gateway.timeout,
+    /** Zero: no limit. */
+    streamIdleTimeoutMs: file.gateway.stream_idle_timeout,
   },
   pipeline: {
     /** Names only; the steps know which exist. */

@@ -12,6 +12,7 @@ export { toTransportError, TransportError, type TransportFault } from './transpo
 export {
   type AnswerReceiver,
   type ArrivingBody,
+  type CallCounts,
   maxErrorBytes,
   type Payload,
   type StreamFlow,

@@ -42,6 +42,11 @@ export function toTransportError(cause: unknown): TransportError {
   return new TransportError(connectCodes.has(code) ? 'connect' : 'reset', { cause });
 }
 
+/** Whether the end of what was written never left this machine. */
+export function isWriteError(error: unknown): boolean {
+  return error instanceof Error && 'syscall' in error && error.syscall === 'write';
+}
+
 function codeOf(error: unknown): string {
   if (typeof error !== 'object' || error === null) return '';
   // A name with several addresses fails with one error for each of them.

@@ -217,6 +217,19 @@ describe('a slow reader', () => {
     await streamed;
     expect(receiver.byteLength).toBe(512 * 65_536);
   });
+
+  it('and the clock of the silence runs again afterwards', async () => {
+    await client.destroy();
+    client = clientOf(server.url, { bodyTimeoutMs: 300 });
+    server.play({ chunks: ['a', { end: 'hang' }] });
+    const streamed = client.stream(post(), receiver);
+    await receiver.started.promise;
+    receiver.flow?.pause();
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    receiver.flow?.resume();
+    await receiver.seen('a');
+    await expect(streamed).rejects.toMatchObject({ fault: 'timeout' });
+  });
 });
 
 describe('an answer that nobody wants', () => {

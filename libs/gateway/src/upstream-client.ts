@@ -1,7 +1,8 @@
 import { type Readable } from 'node:stream';
 import { type Dispatcher, Pool } from 'undici';
+import { ConnectionPool, type ConnectionUse, type PooledHandler } from './connection.ts';
 import { decodeContent } from './decode-content.ts';
-import { toTransportError, TransportError } from './transport-error.ts';
+import { isWriteError, toTransportError, TransportError } from './transport-error.ts';
 
 /** Bytes that are sent as they are; a JsonRaw fits. */
 export interface Payload {
@@ -16,6 +17,16 @@ export interface UpstreamRequest {
   readonly headers: readonly string[];
   readonly body: Payload;
   readonly signal: AbortSignal;
+  /** Whether a second run does no harm, so that a call on a connection that the peer had closed may be sent again. */
+  readonly isRepeatable?: boolean;
+  /** Hears of calls that were sent again. */
+  readonly counts?: CallCounts;
+}
+
+/** What happened to a call on its way. */
+export interface CallCounts {
+  /** How often it was sent again on another connection. */
+  retries?: number;
 }
 
 /** A body that is sent while it arrives from somewhere else, no faster than the upstream takes it. */
@@ -63,10 +74,12 @@ export interface UpstreamOptions {
   connectTimeoutMs: number;
   /** From the request sent to the answer's headers. */
   headersTimeoutMs: number;
-  /** Longest silence inside a body. */
+  /** Longest silence inside a streamed body; a receiver that holds it back stops the clock. */
   bodyTimeoutMs: number;
-  /** How long an idle connection is kept. */
+  /** How long an idle connection is kept; a shorter `keep-alive: timeout` of the peer wins. */
   idleTimeoutMs: number;
+  /** Idle connections that are kept; absent = no limit. */
+  maxIdleConnections?: number;
   /** Whole call including its body; only for answers that are read here. */
   callTimeoutMs: number;
   maxAnswerBytes: number;
@@ -84,6 +97,10 @@ const maxDrainedBytes = 65_536;
 /**
  * Calls one upstream over kept-alive connections without a cap on their number: open streams would meet it. Redirects
  * are answers like any other, environment proxies are not used.
+ *
+ * A call that was sent on a connection which the peer was closing is sent again, once and on a new connection, where
+ * that is safe: the peer cannot have got the whole request, or it may run twice (`isRepeatable`) and no byte of an
+ * answer came.
  */
 export class UpstreamClient {
   readonly #options: UpstreamOptions;
@@ -97,6 +114,7 @@ export class UpstreamClient {
     this.#pool = new Pool(origin, {
       connections: null,
       pipelining: 1,
+      factory: new ConnectionPool(options.maxIdleConnections ?? Infinity).open,
       connect: { timeout: options.connectTimeoutMs, keepAlive: true },
       headersTimeout: options.headersTimeoutMs,
       bodyTimeout: options.bodyTimeoutMs,
@@ -115,24 +133,28 @@ export class UpstreamClient {
     const chunks: Uint8Array[] = [];
     let [status, length, limit, headersAt] = [0, 0, maxErrorBytes, 0];
     let headers: UpstreamAnswer['headers'] = {};
-    await this.#dispatch(request, callTimeoutMs, {
-      start: (code, _raw, parsed) => {
-        status = code;
-        headers = parsed;
-        headersAt = performance.now();
-        if (code === 200) limit = maxAnswerBytes;
-        return true;
+    await this.#dispatch(
+      request,
+      { callTimeoutMs, bodyTimeoutMs: 0 },
+      {
+        start: (code, _raw, parsed) => {
+          status = code;
+          headers = parsed;
+          headersAt = performance.now();
+          if (code === 200) limit = maxAnswerBytes;
+          return true;
+        },
+        data: (chunk, abort) => {
+          length += chunk.length;
+          if (length <= limit) chunks.push(chunk);
+          else if (status === 200) abort(new TransportError('answer-too-large'));
+          else {
+            chunks.push(chunk.subarray(0, Math.max(0, chunk.length - (length - limit))));
+            if (length > limit + maxDrainedBytes) abort(undefined);
+          }
+        },
       },
-      data: (chunk, abort) => {
-        length += chunk.length;
-        if (length <= limit) chunks.push(chunk);
-        else if (status === 200) abort(new TransportError('answer-too-large'));
-        else {
-          chunks.push(chunk.subarray(0, Math.max(0, chunk.length - (length - limit))));
-          if (length > limit + maxDrainedBytes) abort(undefined);
-        }
-      },
-    });
+    );
     const [first] = chunks;
     const packed =
       chunks.length === 1 && first
@@ -153,16 +175,21 @@ export class UpstreamClient {
    */
   async stream(request: StreamRequest, receiver: AnswerReceiver): Promise<void> {
     let [isDropped, dropped] = [false, 0];
-    await this.#dispatch(request, 0, {
-      start: (status, raw, _parsed, flow) => {
-        isDropped = !receiver.start(status, raw, flow);
-        return true;
+    const { bodyTimeoutMs } = this.#options;
+    await this.#dispatch(
+      request,
+      { callTimeoutMs: 0, bodyTimeoutMs },
+      {
+        start: (status, raw, _parsed, flow) => {
+          isDropped = !receiver.start(status, raw, flow);
+          return true;
+        },
+        data: (chunk, abort) => {
+          if (!isDropped) receiver.data(chunk);
+          else if ((dropped += chunk.length) > maxDrainedBytes) abort(undefined);
+        },
       },
-      data: (chunk, abort) => {
-        if (!isDropped) receiver.data(chunk);
-        else if ((dropped += chunk.length) > maxDrainedBytes) abort(undefined);
-      },
-    });
+    );
   }
 
   /** Lets open calls finish, then closes all connections; may be called again. */
@@ -175,14 +202,17 @@ export class UpstreamClient {
     await this.#pool.destroy();
   }
 
-  #dispatch(request: StreamRequest, callTimeoutMs: number, handler: AnswerHandler): Promise<void> {
+  #dispatch(request: StreamRequest, limits: CallLimits, handler: AnswerHandler): Promise<void> {
     const { method = 'POST', path, headers, body, signal } = request;
+    const { callTimeoutMs, bodyTimeoutMs } = limits;
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
         reject(reasonOf(signal));
         return;
       }
       let controller: Dispatcher.DispatchController | undefined;
+      let use: ConnectionUse | undefined;
+      let isSent = false;
       let timer: NodeJS.Timeout | undefined;
       let isSettled = false;
       const settle = (error?: Error): void => {
@@ -203,38 +233,78 @@ export class UpstreamClient {
       if (callTimeoutMs > 0) {
         timer = setTimeout(() => abort(new TransportError('timeout')), callTimeoutMs);
       }
-      this.#pool.dispatch(
-        {
-          method,
-          path: this.#pathPrefix + path,
-          headers:
-            body?.byteLength === undefined
-              ? [...headers]
-              : [...headers, 'content-length', String(body.byteLength)],
-          body: toBody(body),
+      const send = (): void => {
+        if (isSettled) return;
+        const sized = body?.byteLength !== undefined;
+        this.#pool.dispatch(
+          {
+            method,
+            path: this.#pathPrefix + path,
+            headers: sized ? [...headers, 'content-length', String(body.byteLength)] : [...headers],
+            body: toBody(body),
+            bodyTimeout: bodyTimeoutMs,
+          },
+          exchange,
+        );
+      };
+      const exchange: PooledHandler = {
+        isFreshWanted: false,
+        onRequestStart(started) {
+          controller = started;
+          use = exchange.connection?.begin();
+          isSent = false;
+          if (isSettled) started.abort(endedHere);
         },
-        {
-          onRequestStart(started) {
-            controller = started;
-            if (isSettled) started.abort(endedHere);
-          },
-          onResponseStart(started, status, parsed) {
-            if (status < 200 || isSettled) return;
-            try {
-              handler.start(status, toStrings(started.rawHeaders), parsed, started);
-            } catch (error) {
-              abort(error instanceof Error ? error : new Error(String(error)));
-            }
-          },
-          onResponseData(_controller, chunk) {
-            if (!isSettled) handler.data(chunk, abort);
-          },
-          onResponseEnd: () => settle(),
-          onResponseError: (_controller, error) => settle(toTransportError(error)),
+        onRequestSent() {
+          isSent = true;
         },
-      );
+        onResponseStart(started, status, parsed) {
+          if (status < 200 || isSettled) return;
+          try {
+            handler.start(status, toStrings(started.rawHeaders), parsed, started);
+          } catch (error) {
+            abort(error instanceof Error ? error : new Error(String(error)));
+          }
+        },
+        onResponseData(_controller, chunk) {
+          if (!isSettled) handler.data(chunk, abort);
+        },
+        onResponseEnd() {
+          exchange.connection?.rest();
+          settle();
+        },
+        onResponseError(_controller, error) {
+          if (isSettled) return;
+          if (!exchange.isFreshWanted && use && mayRepeat(request, use, isSent, error)) {
+            exchange.isFreshWanted = true;
+            if (request.counts) request.counts.retries = 1;
+            // undici is still busy with the connection that broke.
+            queueMicrotask(send);
+          } else settle(toTransportError(error));
+        },
+      };
+      send();
     });
   }
+}
+
+/** Milliseconds; 0 = no limit. */
+interface CallLimits {
+  readonly callTimeoutMs: number;
+  readonly bodyTimeoutMs: number;
+}
+
+/** Whether a broken call can be sent again: only where it used a connection that may have been stale. */
+function mayRepeat(
+  { body, method = 'POST', isRepeatable }: StreamRequest,
+  { isReused, socket, bytesRead }: ConnectionUse,
+  isSent: boolean,
+  error: unknown,
+): boolean {
+  if (!isReused || socket?.bytesRead !== bytesRead || (body && 'stream' in body)) return false;
+  if (toTransportError(error).fault !== 'reset') return false;
+  const isSafe = isRepeatable === true || method === 'GET' || method === 'HEAD';
+  return isSafe || !isSent || isWriteError(error);
 }
 
 interface AnswerHandler {

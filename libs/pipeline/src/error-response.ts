@@ -22,7 +22,7 @@ export function errorType(status: number): string {
 }
 
 /** The error object that clients of the OpenAI API read. */
-export function errorBody(error: CoordinatorError, requestId: string): object {
+export function errorBody(error: CoordinatorError, requestId: string): { error: object } {
   const relayed = error instanceof UpstreamError ? error.relayed : undefined;
   return {
     error: {
@@ -34,6 +34,12 @@ export function errorBody(error: CoordinatorError, requestId: string): object {
       request_id: requestId,
     },
   };
+}
+
+/** An error as the last event of a stream; its status stands in the event, as that of the answer is out. */
+export function errorEvent(error: CoordinatorError, requestId: string): Buffer {
+  const { error: told } = errorBody(error, requestId);
+  return Buffer.from(`data: ${JSON.stringify({ error: { ...told, status: error.status } })}\n\n`);
 }
 
 /** The answer for an error, as long as nothing was sent. */

@@ -79,16 +79,44 @@ const table: {
       message: 'render: upstream returned HTTP 503',
     },
   },
-  ...(['connect', 'reset', 'answer-too-large', 'answer-undecodable'] as const).map((fault) => ({
+  ...(
+    [
+      { fault: 'connect', code: 'UPSTREAM_UNREACHABLE' },
+      { fault: 'reset', code: 'UPSTREAM_UNREACHABLE' },
+      { fault: 'answer-too-large', code: 'UPSTREAM_ANSWER_TOO_LARGE' },
+      { fault: 'answer-undecodable', code: 'UPSTREAM_ANSWER_UNDECODABLE' },
+    ] as const
+  ).map(({ fault, code }) => ({
     name: `a call without a whole answer: ${fault}`,
     error: new UpstreamTransportError('render', transport(fault)),
     ...{
       status: 502,
-      code: 'UPSTREAM_UNREACHABLE',
+      code,
       type: 'server_error',
       message: `render: ${transport(fault).message}`,
     },
   })),
+  {
+    name: 'a gateway without a pod for the phase',
+    error: new UpstreamError('encode[1]', 429, { gatewayFault: 'GATEWAY_NO_CAPACITY' }),
+    ...{
+      status: 429,
+      code: 'GATEWAY_NO_CAPACITY',
+      type: 'rate_limit_error',
+      message:
+        'encode[1]: the gateway has no pod for this phase that can take the request (HTTP 429)',
+    },
+  },
+  {
+    name: 'a gateway without its picker',
+    error: new UpstreamError('prefill', 500, { gatewayFault: 'GATEWAY_PICKER_DOWN' }),
+    ...{
+      status: 502,
+      code: 'GATEWAY_PICKER_DOWN',
+      type: 'server_error',
+      message: 'prefill: the gateway cannot reach its endpoint picker (HTTP 500)',
+    },
+  },
   {
     name: 'an upstream that is too slow',
     error: new UpstreamTransportError('render', transport('timeout')),

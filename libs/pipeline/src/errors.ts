@@ -1,4 +1,4 @@
-import { TransportError } from '@llm-d/gateway';
+import { TransportError, type TransportFault } from '@llm-d/gateway';
 
 /** What an error may tell beyond its message. */
 export interface ErrorDetails extends ErrorOptions {
@@ -46,10 +46,18 @@ export interface RelayedError {
   readonly param: string | null;
 }
 
+/** Answers that a gateway gives itself, in the place of a pod (gateway-verified.md 10, rule 2). */
+export type GatewayFault = 'GATEWAY_NO_CAPACITY' | 'GATEWAY_PICKER_DOWN';
+
+const gatewayFaults: Record<GatewayFault, string> = {
+  GATEWAY_NO_CAPACITY: 'the gateway has no pod for this phase that can take the request',
+  GATEWAY_PICKER_DOWN: 'the gateway cannot reach its endpoint picker',
+};
+
 /** An upstream answered with a status that the step cannot use. */
 export class UpstreamError extends CoordinatorError {
   override readonly name = 'UpstreamError';
-  override readonly code = 'UPSTREAM_ERROR';
+  override readonly code: 'UPSTREAM_ERROR' | GatewayFault;
   /** 4xx and 503 stay, so that clients retry what may be retried; the rest is a bad gateway. */
   override readonly status: number;
   override readonly headers: readonly string[];
@@ -59,9 +67,20 @@ export class UpstreamError extends CoordinatorError {
   constructor(
     leg: string,
     upstreamStatus: number,
-    details: ErrorDetails & { headers?: readonly string[]; relayed?: RelayedError } = {},
+    details: ErrorDetails & {
+      headers?: readonly string[];
+      relayed?: RelayedError;
+      gatewayFault?: GatewayFault | undefined;
+    } = {},
   ) {
-    super(`${leg}: upstream returned HTTP ${upstreamStatus}`, details);
+    const { gatewayFault } = details;
+    super(
+      gatewayFault
+        ? `${leg}: ${gatewayFaults[gatewayFault]} (HTTP ${upstreamStatus})`
+        : `${leg}: upstream returned HTTP ${upstreamStatus}`,
+      details,
+    );
+    this.code = gatewayFault ?? 'UPSTREAM_ERROR';
     this.upstreamStatus = upstreamStatus;
     const isKept = (upstreamStatus >= 400 && upstreamStatus < 500) || upstreamStatus === 503;
     this.status = isKept ? upstreamStatus : 502;
@@ -70,17 +89,24 @@ export class UpstreamError extends CoordinatorError {
   }
 }
 
-/** An upstream gave no whole answer: unreachable, too slow, cut off. */
+const transportCodes = {
+  connect: 'UPSTREAM_UNREACHABLE',
+  reset: 'UPSTREAM_UNREACHABLE',
+  timeout: 'UPSTREAM_TIMEOUT',
+  'answer-too-large': 'UPSTREAM_ANSWER_TOO_LARGE',
+  'answer-undecodable': 'UPSTREAM_ANSWER_UNDECODABLE',
+} as const satisfies Record<TransportFault, string>;
+
+/** An upstream gave no answer that counts: unreachable, too slow, cut off, too large or not to be unpacked. */
 export class UpstreamTransportError extends CoordinatorError {
   override readonly name = 'UpstreamTransportError';
-  override readonly code: 'UPSTREAM_TIMEOUT' | 'UPSTREAM_UNREACHABLE';
+  override readonly code: (typeof transportCodes)[TransportFault];
   override readonly status: 502 | 504;
 
   constructor(leg: string, cause: TransportError) {
     super(`${leg}: ${cause.message}`, { cause });
-    const isTimeout = cause.fault === 'timeout';
-    this.code = isTimeout ? 'UPSTREAM_TIMEOUT' : 'UPSTREAM_UNREACHABLE';
-    this.status = isTimeout ? 504 : 502;
+    this.code = transportCodes[cause.fault];
+    this.status = cause.fault === 'timeout' ? 504 : 502;
   }
 }
 

@@ -1,4 +1,10 @@
-export { type ErrorResponse, errorBody, errorType, toErrorResponse } from './error-response.ts';
+export {
+  type ErrorResponse,
+  errorBody,
+  errorEvent,
+  errorType,
+  toErrorResponse,
+} from './error-response.ts';
 export {
   AnswerTimeoutError,
   BadRequestError,
@@ -6,6 +12,7 @@ export {
   ClientGoneError,
   CoordinatorError,
   type ErrorDetails,
+  type GatewayFault,
   InternalError,
   isMediaFault,
   MediaRefusedError,

@@ -2,6 +2,11 @@
 export interface ResponseSink {
   /** Whether status and headers are out; from then on no other answer can be given. */
   readonly isStarted: boolean;
+  /**
+   * Set while comments may go out before the answer (`server.stream_keepalive`). `begun`: an event stream has started
+   * with them, so that `start` sends nothing and only events can follow.
+   */
+  readonly keepAlive?: 'armed' | 'begun' | undefined;
   /** Sends status and headers; headers are names and values in turn. May be called once. */
   start(status: number, headers: readonly string[]): void;
   /** False when the client reads slower: wait for `onDrain` before writing more. */

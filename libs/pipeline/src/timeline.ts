@@ -19,6 +19,8 @@ export interface TimelineEntry {
   requestBytes?: number;
   /** Body bytes that a leg got, as far as they came. */
   responseBytes?: number;
+  /** How often a leg was sent again because its connection was stale. */
+  retries?: number;
   /** The pod that a gateway says it chose, for example `10.0.0.7:8000`. */
   servedBy?: string;
 }

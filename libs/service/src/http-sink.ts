@@ -26,6 +26,11 @@ export class HttpSink implements ResponseSink {
     return this.#response.headersSent;
   }
 
+  /** Plain answers keep nothing alive. */
+  get keepAlive(): 'armed' | 'begun' | undefined {
+    return undefined;
+  }
+
   /** The status that was sent; 0 before. */
   get status(): number {
     return this.isStarted ? this.#response.statusCode : 0;

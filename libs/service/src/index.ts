@@ -2,6 +2,7 @@ export { Admission, type AdmissionLimits, type RefusalReason, Ticket } from './a
 export { createService, type Service, type ServiceOptions } from './create-service.ts';
 export { type DependencyCheck } from './health.controller.ts';
 export { HttpSink } from './http-sink.ts';
+export { KeepAliveSink } from './keep-alive-sink.ts';
 export { Lifecycle } from './lifecycle.ts';
 export { type ListenAddress, parseListenAddress } from './listen-address.ts';
 export { RequestError } from './request-error.ts';

@@ -31,10 +31,11 @@ export const builtInSteps: readonly StepDefinition[] = [
 /** What a pipeline is built from. */
 export interface PipelineOptions extends Omit<
   StepDependencies,
-  'gateway' | 'openUpstream' | 'hasTokensInLegs'
+  'openUpstream' | 'hasTokensInLegs'
 > {
   readonly steps: readonly StepConfig[];
-  readonly gateway: UpstreamOptions;
+  /** Closed with the pipeline. */
+  readonly gateway: UpstreamClient;
   /** Further kinds of steps. */
   readonly definitions?: readonly StepDefinition[];
   /** Told of parameters that a step does not know. */
@@ -42,15 +43,14 @@ export interface PipelineOptions extends Omit<
 }
 
 /**
- * Makes the pipeline of a deployment and opens its connections.
+ * Makes the pipeline of a deployment and opens the connections to its side services.
  *
  * @throws Error with a message for the operator when the steps cannot work.
  */
 export function buildPipeline(options: PipelineOptions): Pipeline {
   const { steps, gateway, definitions = [], onUnknownParam, ...dependencies } = options;
   const registry = new StepRegistry([...builtInSteps, ...definitions]);
-  const toGateway = new UpstreamClient(gateway);
-  const clients = [toGateway];
+  const clients = [gateway];
   const openUpstream = (upstream: UpstreamOptions): UpstreamClient => {
     const client = new UpstreamClient(upstream);
     clients.push(client);
@@ -60,7 +60,7 @@ export function buildPipeline(options: PipelineOptions): Pipeline {
   const all: StepDependencies = {
     ...dependencies,
     openUpstream,
-    gateway: toGateway,
+    gateway,
     hasTokensInLegs,
   };
   const built = steps.map((step) =>

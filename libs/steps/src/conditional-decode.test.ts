@@ -49,6 +49,20 @@ describe('conditional-decode', () => {
     expect(sink).toMatchObject({ status, text: '"worker says no"', ended: 'whole' });
   });
 
+  it.each([
+    { status: 429, outcome: 'continue' },
+    { status: 500, outcome: 'continue' },
+    { status: 503, outcome: 'continue' },
+    { status: 400, outcome: 'fails' },
+    { status: 200, outcome: 'served' },
+  ])('with on_failure: continue a $status: $outcome', async ({ status, outcome }) => {
+    rig.gateway.play({ status, json: 'worker says' });
+    const step = rig.step(conditionalDecode, { on_failure: 'continue' });
+    const run = await step(requestContext({ sink })).catch(() => 'fails');
+    expect(run).toBe(outcome);
+    expect(sink.isStarted).toBe(outcome !== 'continue');
+  });
+
   it.each(['reset', 'close'] as const)(
     'fails when the gateway answers with a %s',
     async (beforeHeaders) => {

@@ -1,3 +1,4 @@
+import { oneOf } from '@llm-d/config';
 import { apiPaths } from '@llm-d/gateway';
 import { type JsonRaw } from '@llm-d/json-document';
 import { defineStep, type RequestContext, type StepDependencies } from '@llm-d/pipeline';
@@ -16,19 +17,24 @@ const notHere = 412;
 export const conditionalDecode = defineStep({
   type,
   params: z.strictObject({
+    /** What a 429 or a 5xx of this call means: the client's answer, or the next step. */
+    on_failure: oneOf('relay', 'continue').prefault('relay'),
     use_openai_format: staleKey(`has no meaning on ${type}, remove it`),
   }),
-  create: (_params, dependencies) => async (ctx) => {
-    const isServed = await relayLeg(ctx, dependencies, {
-      step: type,
-      client: dependencies.gateway,
-      path: apiPaths[ctx.api],
-      body: probeBody(ctx, dependencies),
-      headers: ['prefer', 'if-available'],
-      deferStatus: notHere,
-    });
-    return isServed ? 'served' : 'continue';
-  },
+  create:
+    ({ on_failure: onFailure }, dependencies) =>
+    async (ctx) => {
+      const isServed = await relayLeg(ctx, dependencies, {
+        step: type,
+        client: dependencies.gateway,
+        path: apiPaths[ctx.api],
+        body: probeBody(ctx, dependencies),
+        headers: ['prefer', 'if-available'],
+        deferStatus: notHere,
+        defersFailures: onFailure === 'continue',
+      });
+      return isServed ? 'served' : 'continue';
+    },
 });
 
 function probeBody(ctx: RequestContext, dependencies: StepDependencies): JsonRaw {

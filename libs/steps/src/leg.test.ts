@@ -1,6 +1,6 @@
 import { JsonRaw } from '@llm-d/json-document';
 import { type RequestContext } from '@llm-d/pipeline';
-import { requestContext } from '@llm-d/pipeline/testing';
+import { MemoryLog, requestContext } from '@llm-d/pipeline/testing';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { captureHeaders, type LegAnswer, ownHeaders, readLeg } from './leg.ts';
 import { Rig } from './testing.ts';
@@ -133,6 +133,7 @@ describe('a leg that is read', () => {
     rig.gateway.play({
       status,
       headers: { 'retry-after': '7', 'x-should-retry': 'true', 'x-c': '1' },
+      text: 'worker',
     });
     await expect(send(requestContext(), {}, 1)).rejects.toMatchObject({
       message: `encode[1]: upstream returned HTTP ${status}`,
@@ -181,6 +182,73 @@ describe('a leg that is read', () => {
       });
     },
   );
+});
+
+describe('a leg on a connection that the gateway was closing', () => {
+  it.each([
+    { phase: undefined, attempts: 2 },
+    { phase: 'encode', attempts: 2 },
+    { phase: 'prefill', attempts: 1 },
+    { phase: 'decode', attempts: 1 },
+  ] as const)('is sent $attempts times when its phase is $phase (C40)', async (row) => {
+    const log = new MemoryLog();
+    const dependencies = rig.dependencies();
+    const leg = {
+      name: 'leg',
+      step: 'leg',
+      client: dependencies.gateway,
+      path: '/v1/completions',
+      body: new JsonRaw([Buffer.from('{}')]),
+      ...(row.phase ? { phase: row.phase } : {}),
+    };
+    await readLeg(requestContext(), dependencies, leg);
+    await new Promise((resolve) => setImmediate(resolve));
+    rig.gateway.play([{ beforeHeaders: 'close' }, { json: {} }]);
+    const ctx = requestContext({ log });
+    const done = readLeg(ctx, dependencies, leg);
+    if (row.attempts === 1) await expect(done).rejects.toMatchObject({ fault: 'reset' });
+    else await done;
+    expect(rig.gateway.calls).toHaveLength(1 + row.attempts);
+    expect(ctx.timeline[0]?.retries).toBe(row.attempts === 2 ? 1 : undefined);
+    expect(log.lines).toEqual(
+      row.attempts === 1
+        ? []
+        : [
+            {
+              level: 'info',
+              message: 'sent again: the peer was closing the idle connection',
+              fields: { leg: 'leg' },
+            },
+          ],
+    );
+  });
+});
+
+// gateway-verified.md 5 and 10, rule 2.
+describe('an answer of the gateway in the place of a pod', () => {
+  const dropped = (reason: string) => ({ 'x-llm-d-request-dropped-reason': reason });
+  it.each([
+    {
+      answer: { status: 429, headers: dropped('rejected-saturated'), text: 'inference error' },
+      code: 'GATEWAY_NO_CAPACITY',
+    },
+    {
+      answer: { status: 503, headers: dropped('rejected-no-endpoints'), text: 'inference error' },
+      code: 'GATEWAY_NO_CAPACITY',
+    },
+    { answer: { status: 500 }, code: 'GATEWAY_PICKER_DOWN' },
+    { answer: { status: 503 }, code: 'GATEWAY_PICKER_DOWN' },
+    { answer: { status: 500, text: 'worker' }, code: 'UPSTREAM_ERROR' },
+    { answer: { status: 503, text: 'upstream connect error' }, code: 'UPSTREAM_ERROR' },
+    { answer: { status: 429, json: { error: {} } }, code: 'UPSTREAM_ERROR' },
+    { answer: { status: 400 }, code: 'UPSTREAM_ERROR' },
+  ])('has a code of its own: $answer is $code', async ({ answer, code }) => {
+    rig.gateway.play(answer);
+    await expect(send(requestContext())).rejects.toMatchObject({
+      code,
+      upstreamStatus: answer.status,
+    });
+  });
 });
 
 describe('headers that later legs carry', () => {

@@ -14,6 +14,7 @@ import {
   type TimelineEntry,
   UpstreamError,
 } from '@llm-d/pipeline';
+import { droppedReasonHeader, gatewayFault } from './gateway-fault.ts';
 import { relayedError } from './relayed-error.ts';
 
 /** One call whose answer is read here. */
@@ -103,6 +104,9 @@ export async function callLeg<T>(
       headers: clientHeaders.forReading([...own, ...ctx.observedHeaders(entry)]),
       body,
       signal,
+      // Rendering and encoding leave nothing behind that a second run could double.
+      isRepeatable: phase === undefined || phase === 'encode',
+      counts: entry,
     });
     entry.status = answer.status;
     entry.headersMs = ctx.elapsedMs() - (performance.now() - answer.headersAt);
@@ -115,10 +119,17 @@ export async function callLeg<T>(
   } catch (error) {
     ctx.finish(entry, error);
     throw error;
+  } finally {
+    if (entry.retries !== undefined) noteRetry(ctx, name);
   }
 }
 
 const successOnly = [200];
+
+/** Tells that a leg was sent twice. */
+export function noteRetry(ctx: RequestContext, leg: string): void {
+  ctx.log.info({ leg }, 'sent again: the peer was closing the idle connection');
+}
 
 /** Header in which an endpoint picker tells the client's side which pod answered. */
 export const servedByHeader = 'x-gateway-destination-endpoint-served';
@@ -159,7 +170,12 @@ function toUpstreamError(
     return isOverload && typeof value === 'string' ? [name, value] : [];
   });
   const relayed = upstreamErrors === 'relay' ? relayedError(status, body) : undefined;
-  return new UpstreamError(leg, status, { headers: passed, ...(relayed ? { relayed } : {}) });
+  const fault = gatewayFault(status, headers[droppedReasonHeader], body.length === 0);
+  return new UpstreamError(leg, status, {
+    headers: passed,
+    gatewayFault: fault,
+    ...(relayed ? { relayed } : {}),
+  });
 }
 
 /** @throws BadUpstreamAnswerError unless the answer is an object. */

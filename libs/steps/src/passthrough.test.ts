@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { UpstreamClient } from '@llm-d/gateway';
 import { ClientGoneError, ForwardedHeaders, headerPolicy } from '@llm-d/pipeline';
 import { MemorySink } from '@llm-d/pipeline/testing';
 import { scriptedServer, type ScriptedServer } from '@llm-d/testing';
@@ -9,6 +10,7 @@ let gateway: ScriptedServer;
 let sink: MemorySink;
 let client: AbortController;
 let passthrough: Passthrough;
+let clients: UpstreamClient[] = [];
 
 beforeEach(async () => {
   gateway = await scriptedServer();
@@ -18,21 +20,32 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await gateway.close();
-  await passthrough.close();
+  await Promise.all(clients.map((open) => open.destroy()));
+  clients = [];
 });
 
-function open(options: { address?: string; trusts?: boolean; headersTimeoutMs?: number } = {}) {
-  const { address = gateway.url, trusts = false, headersTimeoutMs = 0 } = options;
+function open(
+  options: {
+    address?: string;
+    trusts?: boolean;
+    headersTimeoutMs?: number;
+    bodyTimeoutMs?: number;
+  } = {},
+) {
+  const { address = gateway.url, trusts = false } = options;
+  const { headersTimeoutMs = 0, bodyTimeoutMs = 0 } = options;
+  const upstream = new UpstreamClient({
+    address,
+    connectTimeoutMs: 5_000,
+    headersTimeoutMs,
+    bodyTimeoutMs,
+    callTimeoutMs: 0,
+    idleTimeoutMs: 30_000,
+    maxAnswerBytes: 1,
+  });
+  clients.push(upstream);
   return new Passthrough({
-    gateway: {
-      address,
-      connectTimeoutMs: 5_000,
-      headersTimeoutMs,
-      bodyTimeoutMs: 0,
-      callTimeoutMs: 0,
-      idleTimeoutMs: 30_000,
-      maxAnswerBytes: 1,
-    },
+    gateway: upstream,
     wire: { phaseHeader: 'EPP-Profile' },
     trustsClientTransferParams: trusts,
   });
@@ -175,7 +188,6 @@ describe('transfer params of a client', () => {
   });
 
   it('pass where the deployment trusts them', async () => {
-    await passthrough.close();
     passthrough = open({ trusts: true });
     const body = new Body(`{${params}}`);
     expect(await sent(body)).toBe(`{${params}}`);
@@ -210,13 +222,35 @@ describe('an answer', () => {
   });
 
   it('that comes too late is a timeout', async () => {
-    await passthrough.close();
     passthrough = open({ headersTimeoutMs: 100 });
     gateway.play({ beforeHeaders: 'hang' });
     await expect(passthrough.serve(request())).rejects.toMatchObject({
       status: 504,
       code: 'UPSTREAM_TIMEOUT',
     });
+  });
+
+  it('that falls silent ends with the error event of a stream, which has no [DONE]', async () => {
+    passthrough = open({ bodyTimeoutMs: 100 });
+    gateway.play({
+      headers: { 'content-type': 'text/event-stream' },
+      chunks: ['data: 1\n\n', { end: 'hang' }],
+    });
+    await expect(passthrough.serve(request())).rejects.toMatchObject({ code: 'RESPONSE_STARTED' });
+    expect(sink.text).toMatch(/^data: 1\n\ndata: \{"error".*"status":504\}\}\n\n$/);
+  });
+
+  it('shares the connections of the legs', async () => {
+    await passthrough.serve(request());
+    await new Promise((resolve) => setImmediate(resolve));
+    const [upstream] = clients;
+    await upstream?.call({
+      path: '/v1/completions',
+      headers: [],
+      body: { byteLength: 2, chunks: [Buffer.from('{}')] },
+      signal: client.signal,
+    });
+    expect(gateway.connectionCount).toBe(1);
   });
 
   it('is not waited for when the client leaves', async () => {

@@ -4,8 +4,7 @@ import {
   requestIdHeader,
   revisionDecisionIdHeader,
   type StreamRequest,
-  UpstreamClient,
-  type UpstreamOptions,
+  type UpstreamClient,
 } from '@llm-d/gateway';
 import { JsonDocument, JsonError } from '@llm-d/json-document';
 import {
@@ -22,7 +21,8 @@ const step = 'passthrough';
 
 /** What a passthrough is built from. */
 export interface PassthroughOptions {
-  readonly gateway: UpstreamOptions;
+  /** The client of the legs, so that both share their connections; whoever made it closes it. */
+  readonly gateway: UpstreamClient;
   readonly wire: Pick<WireOptions, 'phaseHeader'>;
   readonly trustsClientTransferParams: boolean;
 }
@@ -57,7 +57,7 @@ export class Passthrough {
   readonly #readsBodies: boolean;
 
   constructor({ gateway, wire, trustsClientTransferParams }: PassthroughOptions) {
-    this.#client = new UpstreamClient(gateway);
+    this.#client = gateway;
     this.#phaseHeader = wire.phaseHeader;
     this.#readsBodies = !trustsClientTransferParams;
   }
@@ -81,11 +81,6 @@ export class Passthrough {
     } catch (error) {
       throw toCoordinatorError(signal.aborted ? signal.reason : error, step);
     }
-  }
-
-  /** Closes the connections to the gateway. */
-  async close(): Promise<void> {
-    await this.#client.close();
   }
 
   async #bodyOf(request: PassthroughRequest): Promise<StreamRequest['body']> {

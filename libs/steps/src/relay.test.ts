@@ -4,11 +4,13 @@ import { AnswerTimeoutError, ClientGoneError } from '@llm-d/pipeline';
 import { MemorySink, requestContext } from '@llm-d/pipeline/testing';
 import { type Answer, type Piece } from '@llm-d/testing';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { maxHeldBytes } from './held-answer.ts';
 import { relayLeg } from './relay.ts';
 import { Rig } from './testing.ts';
 
 /** A sink that tells when something arrives. */
 class WatchedSink extends MemorySink {
+  keepAlive: 'armed' | 'begun' | undefined;
   #arrival = Promise.withResolvers<void>();
 
   override write(chunk: Uint8Array): boolean {
@@ -39,11 +41,17 @@ function relay(
     own?: string[];
     deferStatus?: number;
     bodyTimeoutMs?: number;
+    isStreaming?: boolean;
   } = {},
 ) {
   const { bodyTimeoutMs = 0 } = options;
   const dependencies = rig.dependencies({ gatewayOptions: { bodyTimeoutMs } });
-  const ctx = requestContext({ sink, signal: client.signal, headers: options.headers ?? [] });
+  const ctx = requestContext({
+    sink,
+    signal: client.signal,
+    headers: options.headers ?? [],
+    body: { model: 'm', stream: options.isStreaming ?? true },
+  });
   const done = relayLeg(ctx, dependencies, {
     step: 'decode',
     client: dependencies.gateway,
@@ -183,7 +191,7 @@ describe('an error that is no JSON', () => {
       name: 'HTML',
       answer: { status: 502, headers: { 'content-type': 'text/html' }, text: '<html>SECRET' },
     },
-    { name: 'nothing', answer: { status: 500 } },
+    { name: 'nothing', answer: { status: 502 } },
   ])('but $name is left to the error table', async ({ answer }) => {
     rig.gateway.play(answer);
     await expect(relay().done).rejects.toMatchObject({
@@ -192,6 +200,19 @@ describe('an error that is no JSON', () => {
       message: `decode: upstream returned HTTP ${answer.status}`,
     });
     expect(sink).toMatchObject({ isStarted: false, ended: 'no', text: '' });
+  });
+
+  // gateway-verified.md 10, rule 2
+  it.each([
+    { status: 429, reason: 'rejected-saturated', text: 'x', code: 'GATEWAY_NO_CAPACITY' },
+    { status: 503, reason: 'rejected-no-endpoints', text: 'x', code: 'GATEWAY_NO_CAPACITY' },
+    { status: 500, text: '', code: 'GATEWAY_PICKER_DOWN' },
+    { status: 503, text: '', code: 'GATEWAY_PICKER_DOWN' },
+    { status: 503, text: 'upstream connect error', code: 'UPSTREAM_ERROR' },
+  ])('tells who gave it: $status with "$text" is $code', async ({ status, reason, text, code }) => {
+    const headers = reason === undefined ? {} : { 'x-llm-d-request-dropped-reason': reason };
+    rig.gateway.play({ status, headers, text });
+    await expect(relay().done).rejects.toMatchObject({ code, upstreamStatus: status });
   });
 
   it.each([
@@ -229,6 +250,108 @@ describe('a worker that fails before its answer', () => {
   );
 });
 
+describe('JSON for a request that is not streamed', () => {
+  const plain = { 'content-type': 'application/json' };
+
+  it.each([
+    { name: 'by a reset', end: { end: 'reset' } as const, fault: 'reset' },
+    { name: 'by a close', end: { end: 'close' } as const, fault: 'reset' },
+    { name: 'by silence', end: { end: 'hang' } as const, fault: 'timeout' },
+  ])('that breaks off $name is left to the error table: C03', async ({ end, fault }) => {
+    rig.gateway.play({ headers: plain, chunks: ['{"a":', { wait: 20 }, end] });
+    const { done } = relay({ isStreaming: false, bodyTimeoutMs: fault === 'timeout' ? 200 : 0 });
+    await expect(done).rejects.toMatchObject({ name: 'TransportError', fault });
+    expect(sink).toMatchObject({ isStarted: false, text: '', ended: 'no' });
+  });
+
+  it('goes out whole, as it is', async () => {
+    const headers = { ...plain, 'x-a': '1' };
+    rig.gateway.play({ status: 201, headers, chunks: ['{"a":', { wait: 20 }, '1}'] });
+    await relay({ isStreaming: false }).done;
+    expect(sink).toMatchObject({ status: 201, text: '{"a":1}', ended: 'whole' });
+    expect(sink.headers.join()).toContain('x-a,1');
+  });
+
+  it('may be empty', async () => {
+    rig.gateway.play({ headers: plain, text: '' });
+    await relay({ isStreaming: false }).done;
+    expect(sink).toMatchObject({ status: 200, text: '', ended: 'whole' });
+  });
+
+  it('is kept back up to its limit, and flows from there on', async () => {
+    const gate = Promise.withResolvers<void>();
+    const half = Buffer.alloc(maxHeldBytes / 2, 'x');
+    rig.gateway.play({
+      headers: plain,
+      chunks: [half, half, 'over', { wait: gate.promise }, { end: 'close' }],
+    });
+    const { done } = relay({ isStreaming: false });
+    const failed = expect(done).rejects.toMatchObject({ code: 'RESPONSE_STARTED', status: 0 });
+    await sink.seen('over');
+    expect(sink.text).toHaveLength(maxHeldBytes + 4);
+    gate.resolve();
+    await failed;
+    expect(sink.ended).toBe('cut');
+  });
+});
+
+describe('a stream that has begun with comments', () => {
+  beforeEach(() => {
+    sink.keepAlive = 'begun';
+    // The real one sends nothing a second time.
+    sink.start = () => {};
+    sink.status = 200;
+  });
+
+  it('goes on with the events of the worker, whatever length they promise', async () => {
+    rig.gateway.play({ headers: { 'content-type': 'text/event-stream' }, text: 'data: 1\n\n' });
+    await relay().done;
+    expect(sink).toMatchObject({ text: 'data: 1\n\n', ended: 'whole' });
+  });
+
+  it.each([
+    { name: 'an error', answer: { status: 400, json: {} }, code: 'UPSTREAM_ERROR', status: 400 },
+    {
+      name: 'an overload',
+      answer: { status: 503, text: 'x' },
+      code: 'UPSTREAM_ERROR',
+      status: 503,
+    },
+    {
+      name: 'JSON',
+      answer: { status: 200, json: {} },
+      code: 'UPSTREAM_ANSWER_INVALID',
+      status: 502,
+    },
+    {
+      name: 'packed events',
+      answer: {
+        headers: { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' },
+        text: 'x',
+      },
+      code: 'UPSTREAM_ANSWER_INVALID',
+      status: 502,
+    },
+  ])('leaves $name to the error table', async ({ answer, code, status }) => {
+    rig.gateway.play(answer);
+    await expect(relay().done).rejects.toMatchObject({ code, status });
+    expect(sink).toMatchObject({ text: '', ended: 'no' });
+  });
+
+  it('leaves a worker that does not answer to the error table', async () => {
+    rig.gateway.play({ beforeHeaders: 'reset' });
+    await expect(relay().done).rejects.toMatchObject({ fault: 'reset' });
+    expect(sink).toMatchObject({ text: '', ended: 'no' });
+  });
+
+  it.each(['armed', 'begun'] as const)('asks for no coding: %s', async (state) => {
+    sink.keepAlive = state;
+    rig.gateway.play({ headers: { 'content-type': 'text/event-stream' }, text: 'data: 1\n\n' });
+    await relay({ headers: ['accept-encoding', 'gzip'] }).done;
+    expect(rig.gateway.calls[0]?.headers['accept-encoding']).toBeUndefined();
+  });
+});
+
 describe('a stream that breaks', () => {
   // BerriAI/litellm#33404, smg-project/smg#1682: a bare end reads as success.
   it.each([
@@ -239,7 +362,7 @@ describe('a stream that breaks', () => {
       code: 'UPSTREAM_UNREACHABLE',
     },
     { name: 'by silence', end: { end: 'hang' } as const, code: 'UPSTREAM_TIMEOUT' },
-  ])('$name ends with one error event after what came before', async ({ end, code }) => {
+  ])('$name ends with one error event after what came before: C03', async ({ end, code }) => {
     const isSeen = Promise.withResolvers<void>();
     const five = Array.from({ length: 5 }, (_, i) => `data: {"i":${i}}\n\n`);
     rig.gateway.play(events(...five, { wait: isSeen.promise }, end));
@@ -256,6 +379,7 @@ describe('a stream that breaks', () => {
           step: 'decode',
           request_id: 'test-1',
           type: 'server_error',
+          status: code === 'UPSTREAM_TIMEOUT' ? 504 : 502,
         }),
       },
     ]);

@@ -1,17 +1,21 @@
 import { type StreamFlow, type StreamRequest, type UpstreamClient } from '@llm-d/gateway';
 import { type JsonRaw } from '@llm-d/json-document';
 import {
+  BadUpstreamAnswerError,
   ClientGoneError,
   CoordinatorError,
-  errorBody,
+  errorEvent,
   type ForwardedHeaders,
   type RequestContext,
+  type ResponseSink,
   ResponseStartedError,
   type StepDependencies,
   toCoordinatorError,
   UpstreamError,
 } from '@llm-d/pipeline';
-import { noteServer, ownHeaders, servedByHeader } from './leg.ts';
+import { droppedReasonHeader, gatewayFault } from './gateway-fault.ts';
+import { HeldAnswer } from './held-answer.ts';
+import { noteRetry, noteServer, ownHeaders, servedByHeader } from './leg.ts';
 
 /** One decode call whose answer is the client's answer. */
 export interface RelayLeg {
@@ -27,6 +31,8 @@ export interface RelayLeg {
   readonly signal?: AbortSignal;
   /** What passes of the client's headers, where that is less than on other legs. */
   readonly clientHeaders?: ForwardedHeaders;
+  /** Whether a 429 or a 5xx means the same: no worker has begun with the request. */
+  readonly defersFailures?: boolean;
 }
 
 /** Hop-by-hop headers, and the id that every answer of ours carries anyway. */
@@ -39,9 +45,10 @@ const notRelayed = new Set([
 export type RelayContext = Pick<RequestContext, 'requestId' | 'signal' | 'sink'>;
 
 /**
- * Hands a worker's answer to the client as bytes, holding the worker back while the client reads slowly.
+ * Hands a worker's answer to the client as bytes, holding the worker back while the client reads slowly. JSON for a
+ * request that is not streamed waits until it is whole, up to `maxHeldBytes`: what breaks off before is an error.
  *
- * @returns whether the worker served; false when it answered `deferStatus`.
+ * @returns whether the worker served; false when it answered with a status that the leg defers.
  * @throws UpstreamError for an error that is not JSON: a gateway's own text instead of a worker's answer (design.md
  *   decision 16). ResponseStartedError when the answer was an error or broke off after it had started.
  */
@@ -50,32 +57,37 @@ export async function relayLeg(
   dependencies: StepDependencies,
   leg: RelayLeg,
 ): Promise<boolean> {
-  const { step, client, path, body, headers = [], deferStatus } = leg;
+  const { step, client, path, body, headers = [], deferStatus, defersFailures = false } = leg;
   const { signal = ctx.signal, clientHeaders = ctx.headers } = leg;
   const entry = ctx.begin({ name: step, kind: 'leg', phase: 'decode' });
   const own = [...ownHeaders(ctx, dependencies, 'decode', step), ...headers];
   entry.requestBytes = body.byteLength;
   const refusal: { error?: UpstreamError } = {};
+  let isDeferred = false;
+  const all = [...own, ...ctx.observedHeaders(entry)];
   try {
     const request = {
       path,
-      headers: clientHeaders.forRelay([...own, ...ctx.observedHeaders(entry)]),
+      // A coding cannot begin behind comments.
+      headers: ctx.sink.keepAlive ? clientHeaders.forReading(all) : clientHeaders.forRelay(all),
       body,
       signal,
+      counts: entry,
     };
     await relay(ctx, step, client, request, {
       start(status, answered) {
         entry.status = status;
         entry.headersMs = ctx.elapsedMs();
         entry.responseBytes = 0;
-        noteServer(entry, pick(answered, (name) => name === servedByHeader)[1]);
-        if (status === deferStatus) return false;
+        noteServer(entry, valueOf(answered, servedByHeader));
+        isDeferred =
+          status === deferStatus || (defersFailures && (status === 429 || status >= 500));
+        if (isDeferred) return false;
         if (status >= 400 && !isJson(answered)) {
-          const headers = status === 429 || status === 503 ? pick(answered, overloadNames) : [];
-          refusal.error = new UpstreamError(step, status, { headers });
+          refusal.error = refusedAnswer(step, status, answered);
           return false;
         }
-        return true;
+        return ctx.isStreaming || !isJson(answered) ? true : 'hold';
       },
       data(chunk) {
         entry.responseBytes = (entry.responseBytes ?? 0) + chunk.length;
@@ -86,14 +98,16 @@ export async function relayLeg(
   } catch (error) {
     ctx.finish(entry, error);
     throw error;
+  } finally {
+    if (entry.retries !== undefined) noteRetry(ctx, step);
   }
-  return entry.status !== deferStatus;
+  return !isDeferred;
 }
 
 /** Looks at a relayed answer on its way. */
 export interface RelayWatch {
-  /** Returning false keeps the answer from the client. */
-  start(status: number, headers: readonly string[]): boolean;
+  /** Returning false keeps the answer from the client; `hold` keeps it back until it is whole. */
+  start(status: number, headers: readonly string[]): boolean | 'hold';
   data?(chunk: Uint8Array): void;
 }
 
@@ -111,31 +125,41 @@ export async function relay(
 ): Promise<void> {
   const { sink } = ctx;
   const stream = new StreamEnd();
+  const refusal: { error?: CoordinatorError } = {};
+  let answer: ResponseSink | HeldAnswer = sink;
   let held: StreamFlow | undefined;
   let relayedStatus = 0;
   try {
     await client.stream(request, {
       start(status, answered, flow) {
-        if (!watch.start(status, answered)) return false;
+        const verdict = watch.start(status, answered);
+        if (verdict === false) return false;
+        stream.begin(answered, sink.keepAlive === 'begun');
+        if (sink.keepAlive === 'begun' && (status !== 200 || !stream.isEventStream)) {
+          refusal.error = noStream(step, status, answered);
+          return false;
+        }
         relayedStatus = status;
         held = flow;
         sink.onDrain(() => flow.resume());
-        stream.begin(answered);
-        sink.start(status, relayable(answered));
+        const headers = relayable(answered);
+        if (verdict === 'hold') answer = new HeldAnswer(sink, status, headers);
+        else sink.start(status, headers);
         return true;
       },
       data(chunk) {
         stream.note(chunk);
         watch.data?.(chunk);
-        if (!sink.write(chunk)) held?.pause();
+        if (!answer.write(chunk)) held?.pause();
       },
     });
   } catch (error) {
-    if (sink.isStarted) breakOff(ctx, step, stream, error);
+    if (relayedStatus !== 0 && sink.isStarted) breakOff(ctx, step, stream, error);
     throw error;
   }
+  if (refusal.error) throw refusal.error;
   if (relayedStatus === 0) return;
-  sink.end();
+  answer.end();
   if (relayedStatus >= 400) throw new ResponseStartedError(step, relayedStatus);
 }
 
@@ -143,13 +167,27 @@ export async function relay(
 function breakOff(ctx: RelayContext, step: string, stream: StreamEnd, cause: unknown): never {
   const isGone = ctx.signal.reason instanceof ClientGoneError;
   if (stream.isEventStream && !isGone) {
-    const error = toCoordinatorError(cause, step);
-    const event = JSON.stringify(errorBody(error, ctx.requestId));
-    ctx.sink.write(Buffer.from(`${stream.separator}data: ${event}\n\n`));
+    const event = errorEvent(toCoordinatorError(cause, step), ctx.requestId);
+    ctx.sink.write(Buffer.concat([Buffer.from(stream.separator), event]));
     ctx.sink.end();
   } else ctx.sink.abort();
   if (cause instanceof CoordinatorError) throw cause;
   throw new ResponseStartedError(step, 0, { cause });
+}
+
+/** An answer that cannot follow the comments of a stream that has begun. */
+const noStream = (step: string, status: number, headers: readonly string[]): CoordinatorError =>
+  status < 400
+    ? new BadUpstreamAnswerError(step, `the answer is no event stream (HTTP ${status})`)
+    : refusedAnswer(step, status, headers);
+
+/** An error answer whose body the client does not get. */
+function refusedAnswer(step: string, status: number, headers: readonly string[]): UpstreamError {
+  const isEmpty = valueOf(headers, 'content-length') === '0';
+  return new UpstreamError(step, status, {
+    headers: status === 429 || status === 503 ? pick(headers, overloadNames) : [],
+    gatewayFault: gatewayFault(status, valueOf(headers, droppedReasonHeader), isEmpty),
+  });
 }
 
 const relayable = (headers: readonly string[]): string[] =>
@@ -160,7 +198,15 @@ const overloadNames = (name: string): boolean =>
   name === 'retry-after' || name === 'x-should-retry';
 
 const isJson = (headers: readonly string[]): boolean =>
-  /^application\/(?:[^;]+\+)?json/i.test(pick(headers, (name) => name === 'content-type')[1] ?? '');
+  /^application\/(?:[^;]+\+)?json/i.test(valueOf(headers, 'content-type') ?? '');
+
+/** The first value of a header; the name in lower case. */
+function valueOf(headers: readonly string[], wanted: string): string | undefined {
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    if (headers[i]?.toLowerCase() === wanted) return headers[i + 1];
+  }
+  return undefined;
+}
 
 /** The headers whose lower-case name is wanted; names and values in turn. */
 function pick(headers: readonly string[], isWanted: (name: string) => boolean): string[] {
@@ -177,15 +223,12 @@ class StreamEnd {
   isEventStream = false;
   #last: Uint8Array = Buffer.from('\n\n');
 
-  begin(headers: readonly string[]): void {
-    const values = new Map<string, string>();
-    for (let i = 0; i + 1 < headers.length; i += 2) {
-      values.set((headers[i] ?? '').toLowerCase(), headers[i + 1] ?? '');
-    }
+  /** `isOpen`: the stream has begun before, so that this answer's length does not count. */
+  begin(headers: readonly string[], isOpen: boolean): void {
     this.isEventStream =
-      /^text\/event-stream/i.test(values.get('content-type') ?? '') &&
-      !values.has('content-encoding') &&
-      !values.has('content-length');
+      /^text\/event-stream/i.test(valueOf(headers, 'content-type') ?? '') &&
+      valueOf(headers, 'content-encoding') === undefined &&
+      (isOpen || valueOf(headers, 'content-length') === undefined);
   }
 
   note(chunk: Uint8Array): void {

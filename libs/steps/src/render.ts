@@ -35,7 +35,7 @@ export const render = defineStep({
     ),
     /** Whole call including its body; 0 = no limit. */
     timeout: duration.prefault('30s'),
-    /** Accepted as upstream does; connections are not capped here and close after `idle_conn_timeout`. */
+    /** Idle connections that are kept; open ones are not capped. */
     max_idle_conns_per_host: count.prefault(100),
     idle_conn_timeout: duration.prefault('90s'),
     /** MB of one answer. */
@@ -59,6 +59,7 @@ export const render = defineStep({
       bodyTimeoutMs: 0,
       callTimeoutMs: params.timeout,
       idleTimeoutMs: params.idle_conn_timeout,
+      maxIdleConnections: params.max_idle_conns_per_host || 2,
       maxAnswerBytes: params.max_response_size * bytesPerMb,
     });
     const needsNoTensors = params.mm_payload === 'auto' && !dependencies.hasTokensInLegs;

@@ -89,7 +89,7 @@ export class Rig {
           ? { type, params: { address: this.renderService.url, ...params } }
           : { type, params },
       ),
-      gateway: { ...generousLimits, address: this.gateway.url },
+      gateway: this.#open({ address: this.gateway.url }),
       onUnknownParam: (step, key) => {
         throw new Error(`unknown parameter ${step}.${key}`);
       },
