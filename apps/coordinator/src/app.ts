@@ -3,13 +3,14 @@ import { MediaFetcher, type MediaFetcherConfig } from '@llm-d/media';
 import { headerPolicy } from '@llm-d/pipeline';
 import { createService, type DependencyCheck, type Service } from '@llm-d/service';
 import { Passthrough } from '@llm-d/steps';
-import { type Logger } from '@llm-d/telemetry';
+import { CoordinatorMetrics, type Logger } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
 import { canConnect } from './can-connect.ts';
 import { configurePipeline, gatewayUpstream } from './coordinator-pipeline.ts';
 import { mediaSource } from './media-source.ts';
 import { PassthroughHandler } from './passthrough-handler.ts';
 import { RecentRequests } from './recent-requests.ts';
+import { edgeMetrics } from './request-metrics.ts';
 
 /** What a coordinator is made of. */
 export interface AppOptions {
@@ -17,6 +18,8 @@ export interface AppOptions {
   readonly logger: Logger;
   /** How media is downloaded; the proxies of the environment, for one. */
   readonly media?: MediaFetcherConfig;
+  /** What counts the requests; one of its own when absent. */
+  readonly metrics?: CoordinatorMetrics;
 }
 
 /** A coordinator that does not listen yet. */
@@ -24,6 +27,7 @@ export interface Coordinator {
   readonly service: Service;
   /** What the author of the configuration should hear. */
   readonly warnings: readonly string[];
+  readonly metrics: CoordinatorMetrics;
   /** Present when `server.debug_addr` is set. */
   readonly recent: RecentRequests | undefined;
   /** Closes the connections to gateway, render and media; after the service has stopped. */
@@ -32,9 +36,14 @@ export interface Coordinator {
 
 /** Builds a coordinator from its configuration. Throws a ConfigError when its steps cannot work. */
 export async function createApp(options: AppOptions): Promise<Coordinator> {
-  const { config, logger } = options;
+  const { config, logger, metrics = new CoordinatorMetrics() } = options;
   const { server, pipeline: pipelineConfig } = config;
-  const fetcher = new MediaFetcher(options.media);
+  const fetcher = new MediaFetcher({
+    ...options.media,
+    onDownload: (download) => {
+      metrics.downloadEnded(download);
+    },
+  });
   const { pipeline, warnings } = configurePipeline(config, mediaSource(fetcher), logger);
   const recent = server.debugAddress === '' ? undefined : new RecentRequests();
   const headers = {
@@ -51,6 +60,9 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
         pipeline,
         headerPolicy: headerPolicy(headers),
         writeTimeoutMs: server.writeTimeoutMs,
+        metrics,
+        receipts: { hasReceipt: server.hasReceipts, hasServerTiming: server.hasServerTiming },
+        phaseHeader: pipelineConfig.wire.phaseHeader,
         logger,
         recent,
       },
@@ -64,12 +76,14 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     logger,
     bodyLimitBytes: server.maxRequestBodyBytes,
     readTimeoutMs: server.readTimeoutMs,
+    observer: edgeMetrics(metrics),
     unknownPaths: passthrough && PassthroughHandler,
     dependencies: dependencies(config),
   });
   return {
     service,
     warnings,
+    metrics,
     recent,
     close: async () => {
       await Promise.all([pipeline.close(), passthrough?.close(), fetcher.close()]);

@@ -9,16 +9,23 @@ import {
   ForwardedHeaders,
   type HeaderPolicy,
   InternalError,
+  type Logger,
   type Pipeline,
+  readUsage,
   RequestContext,
+  type RequestObserver,
   toErrorResponse,
 } from '@llm-d/pipeline';
 import { HttpSink } from '@llm-d/service';
+import { type CoordinatorMetrics } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { logFailure } from './log-failure.ts';
+import { type ReceiptOptions, ReceiptSink, serverTimingRequestHeader } from './receipt-sink.ts';
+import { logAnswer, logArrival } from './request-lines.ts';
 import { RequestLog } from './request-log.ts';
 import { recordRequest, type RequestRecords } from './request-records.ts';
 import { RunningRequests } from './running-requests.ts';
+import { StepTrace } from './step-trace.ts';
 
 /** What the inference routes work with. */
 export interface CompletionsOptions extends RequestRecords {
@@ -26,6 +33,11 @@ export interface CompletionsOptions extends RequestRecords {
   readonly headerPolicy: HeaderPolicy;
   /** For answers that are not streamed; 0 = no limit. */
   readonly writeTimeoutMs: number;
+  readonly metrics: CoordinatorMetrics;
+  /** What every client gets to know; one may ask for more. */
+  readonly receipts: ReceiptOptions;
+  /** `pipeline.wire.phase_header`. */
+  readonly phaseHeader: string;
 }
 
 /** Injects `CompletionsOptions`. */
@@ -49,6 +61,7 @@ export class CompletionsController {
 
   @Post(Object.values(apiPaths))
   async complete(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { metrics } = this.options;
     const { raw: response } = reply;
     const arrivedAt = performance.now() - reply.elapsedTime;
     const bytes = request.body as Buffer;
@@ -58,12 +71,18 @@ export class CompletionsController {
     reply.hijack();
     const limitMs = body.isTrue('stream') ? 0 : this.options.writeTimeoutMs;
     const running = this.runningRequests.add(response, limitMs);
-    const sink = new HttpSink(response, request.id);
+    const sink = this.#sinkFor(request, response);
     const ctx = toRequestContext(request, this.options, {
       body,
       arrivedAt,
       sink,
       signal: running.signal,
+    });
+    if (sink instanceof ReceiptSink) sink.ctx = ctx;
+    const counted = metrics.requestParsed(ctx.model);
+    logArrival(ctx.log, request.raw, {
+      ...{ path: ctx.path, requestId: ctx.requestId, phaseHeader: this.options.phaseHeader },
+      bodyBytes: bytes.length,
     });
     let error: CoordinatorError | undefined;
     try {
@@ -77,7 +96,21 @@ export class CompletionsController {
     }
     const { status, sentBytes: responseBytes } = sink;
     const requestBytes = bytes.length;
-    recordRequest(this.options, ctx, { error, status, parseMs, requestBytes, responseBytes });
+    const usage = readUsage(ctx.answerTail.bytes);
+    const end = { error, status, parseMs, requestBytes, responseBytes, usage };
+    metrics.requestEnded(counted, ctx, end);
+    recordRequest(this.options, ctx, end);
+    logAnswer(ctx.log, sink, ctx.requestId);
+  }
+
+  #sinkFor(request: FastifyRequest, response: ServerResponse): HttpSink {
+    const { hasReceipt, hasServerTiming } = this.options.receipts;
+    const isAsked = request.headers[serverTimingRequestHeader] === '1';
+    if (!hasReceipt && !hasServerTiming && !isAsked) return new HttpSink(response, request.id);
+    return new ReceiptSink(response, request.id, {
+      hasReceipt,
+      hasServerTiming: hasServerTiming || isAsked,
+    });
   }
 }
 
@@ -92,13 +125,14 @@ function parse(bytes: Buffer): JsonDocument {
 
 function toRequestContext(
   request: FastifyRequest,
-  { headerPolicy, logger }: CompletionsOptions,
+  { headerPolicy, logger, metrics }: CompletionsOptions,
   own: { body: JsonDocument; arrivedAt: number; sink: HttpSink; signal: AbortSignal },
 ): RequestContext {
   // The route's own spelling: a client may add slashes.
   const path = request.routeOptions.url ?? '';
   const api = apiOfPath(path);
   if (!api) throw new Error(`${path} is no inference path`);
+  const log = new RequestLog(logger, request.id);
   return new RequestContext({
     ...own,
     requestId: request.id,
@@ -106,8 +140,13 @@ function toRequestContext(
     path,
     api,
     headers: ForwardedHeaders.from(request.raw.rawHeaders, headerPolicy),
-    log: new RequestLog(logger, request.id),
+    log,
+    observers: observersFor(metrics, log),
   });
+}
+
+function observersFor(metrics: CoordinatorMetrics, log: Logger): RequestObserver[] {
+  return log.isLevelEnabled?.('trace') ? [metrics, new StepTrace(log)] : [metrics];
 }
 
 /** Tells the client what went wrong, as far as it can still be told. */

@@ -44,6 +44,7 @@ describe('defaults', () => {
         server: {
           listenAddress: ':8080',
           metricsPort: 9090,
+          metricsCertDirectory: '',
           readTimeoutMs: 30_000,
           writeTimeoutMs: 120_000,
           shutdownTimeoutMs: 25_000,
@@ -53,6 +54,8 @@ describe('defaults', () => {
           stripRequestHeaders: [],
           keepRequestHeaders: [],
           debugAddress: '',
+          hasReceipts: false,
+          hasServerTiming: false,
         },
         gateway: {
           address: 'http://gateway',

@@ -26,7 +26,7 @@ const httpAddress = setting('an http address with a host, such as http://gateway
 const server = {
   listen_addr: text.prefault(':8080'),
   metrics_port: integerOrText('a port', -1, 65_535).prefault(9090),
-  metrics_cert_dir: unset.prefault(''),
+  metrics_cert_dir: text.prefault(''),
   secure_serving: booleanOrText
     .refine((value) => !value, {
       error: 'false, as TLS is not supported in this version',
@@ -48,6 +48,8 @@ const server = {
   strip_request_headers: headerNames.prefault([]),
   keep_request_headers: headerNames.prefault([]),
   debug_addr: text.prefault(''),
+  receipt: booleanOrText.prefault(false),
+  server_timing: booleanOrText.prefault(false),
 };
 
 const gateway = {
@@ -107,6 +109,8 @@ export const coordinatorConfig = z.strictObject(root).transform((file) => ({
     listenAddress: file.server.listen_addr,
     /** Zero or less: no metrics listener. */
     metricsPort: file.server.metrics_port,
+    /** Empty: the metrics listener speaks plain HTTP. */
+    metricsCertDirectory: file.server.metrics_cert_dir,
     /** Zero in a timeout means no limit. */
     readTimeoutMs: file.server.read_timeout,
     writeTimeoutMs: file.server.write_timeout,
@@ -119,6 +123,8 @@ export const coordinatorConfig = z.strictObject(root).transform((file) => ({
     keepRequestHeaders: file.server.keep_request_headers,
     /** Empty: no debug listener. */
     debugAddress: file.server.debug_addr,
+    hasReceipts: file.server.receipt,
+    hasServerTiming: file.server.server_timing,
   },
   gateway: {
     address: file.gateway.address,

@@ -6,6 +6,7 @@ export {
   requestIdHeader,
   revisionDecisionIdHeader,
 } from './phases.ts';
+export { redactBody, redactHeaders } from './redact.ts';
 export { toTransportError, TransportError, type TransportFault } from './transport-error.ts';
 export {
   type AnswerReceiver,

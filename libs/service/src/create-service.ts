@@ -8,6 +8,7 @@ import { requestIdHeader } from '@llm-d/gateway';
 import { type Logger } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { answerClientError } from './client-error.ts';
+import { type EdgeObserver } from './edge-observer.ts';
 import { ErrorFilter } from './error.filter.ts';
 import { type DependencyCheck, dependencyChecks, HealthController } from './health.controller.ts';
 import { Lifecycle } from './lifecycle.ts';
@@ -31,6 +32,8 @@ export interface ServiceOptions {
   readonly bodyLimitBytes: number;
   /** Longest time for a request to arrive whole, and for an idle connection to stay; 0 = no limit. */
   readonly readTimeoutMs?: number;
+  /** Hears of every request. */
+  readonly observer?: EdgeObserver;
   /** Provider of the module that serves paths without a route; absent, they are 404. */
   readonly unknownPaths?: InjectionToken<UnknownPathHandler> | undefined;
   /** What `/readyz?verbose` shows, by name. */
@@ -43,10 +46,10 @@ export interface ServiceOptions {
  * `/healthz`, `/health` and `/readyz`. Does not listen; `runService` and `startService` do.
  */
 export async function createService(options: ServiceOptions): Promise<Service> {
-  const { logger, bodyLimitBytes, readTimeoutMs = 30_000 } = options;
+  const { logger, bodyLimitBytes, readTimeoutMs = 30_000, observer } = options;
   const pendingBodies: PendingBodies = new WeakMap();
   // A refused upload is longer than the limit: with no more patience than that its sender would see a reset.
-  const filter = new ErrorFilter(logger, 2 * bodyLimitBytes, pendingBodies);
+  const filter = new ErrorFilter(logger, 2 * bodyLimitBytes, pendingBodies, observer);
 
   const adapter = new FastifyAdapter({
     skipMiddie: true,
@@ -82,6 +85,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   fastify.addHook('onRequest', (request, reply, done) => {
     void reply.header(requestIdHeader, request.id);
     if (!request.is404) {
+      observer?.arrived(request);
       done();
       return;
     }

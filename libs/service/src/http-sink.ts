@@ -13,6 +13,8 @@ export class HttpSink implements ResponseSink {
   readonly #response: ServerResponse;
   readonly #requestId: string;
   #hasLength = false;
+  /** Of the answer that was started. */
+  contentType: string | undefined;
   /** Body bytes handed to the client's connection so far. */
   sentBytes = 0;
 
@@ -38,6 +40,7 @@ export class HttpSink implements ResponseSink {
       const value = headers[i + 1] ?? '';
       const lowerName = name.toLowerCase();
       if (lowerName === 'content-length') this.#hasLength = true;
+      else if (lowerName === 'content-type') this.contentType = value;
       if (lowerName !== requestIdHeader) sent.push(name, value);
     }
     this.#response.writeHead(status, sent);

@@ -1,9 +1,16 @@
 export { createService, type Service, type ServiceOptions } from './create-service.ts';
 export { type DependencyCheck } from './health.controller.ts';
+export { type EdgeObserver, type Refusal } from './edge-observer.ts';
 export { HttpSink } from './http-sink.ts';
 export { Lifecycle } from './lifecycle.ts';
 export { type ListenAddress, parseListenAddress } from './listen-address.ts';
+export {
+  type MetricsListener,
+  type MetricsListenerOptions,
+  startMetricsListener,
+} from './metrics-listener.ts';
 export { RequestError } from './request-error.ts';
 export { type RunningService, type RunOptions, runService, startService } from './run-service.ts';
+export { readTlsFiles } from './tls-files.ts';
 export { type UnknownPathHandler } from './unknown-path.ts';
 export { UnreadBody } from './unread-body.ts';

@@ -13,6 +13,7 @@ import {
   type TimelineEntry,
   UpstreamError,
 } from '@llm-d/pipeline';
+import { logLegAnswer, logLegRequest } from './leg-log.ts';
 import { relayedError } from './relayed-error.ts';
 
 /** One call whose answer is read here. */
@@ -68,12 +69,11 @@ export async function readLeg(
   const own = ownHeaders(ctx, dependencies, phase, suffix);
   entry.requestBytes = body.byteLength;
   try {
-    const answer = await client.call({
-      path,
-      headers: ctx.headers.forReading([...own, ...ctx.observedHeaders(entry)]),
-      body,
-      signal,
-    });
+    const headers = ctx.headers.forReading([...own, ...ctx.observedHeaders(entry)]);
+    logLegRequest(ctx, name, { path, headers, body });
+    const answer = await client.call({ path, headers, body, signal });
+    const { status, body: answered } = answer;
+    logLegAnswer(ctx, name, { status, bodyBytes: answered.length, body: answered });
     entry.status = answer.status;
     entry.headersMs = ctx.elapsedMs() - (performance.now() - answer.headersAt);
     entry.responseBytes = answer.body.length;

@@ -10,6 +10,7 @@ import {
   toCoordinatorError,
   UpstreamError,
 } from '@llm-d/pipeline';
+import { AnswerHead, logLegRequest, logRelayedAnswer } from './leg-log.ts';
 import { noteServer, ownHeaders, servedByHeader } from './leg.ts';
 
 /** One decode call whose answer is the client's answer. */
@@ -50,6 +51,7 @@ export async function relayLeg(
   const own = [...ownHeaders(ctx, dependencies, 'decode', step), ...headers];
   entry.requestBytes = body.byteLength;
   const refusal: { error?: UpstreamError } = {};
+  const head = AnswerHead.of(ctx);
   try {
     const request = {
       path,
@@ -57,6 +59,7 @@ export async function relayLeg(
       body,
       signal: ctx.signal,
     };
+    logLegRequest(ctx, step, request);
     await relay(ctx, step, client, request, {
       start(status, answered) {
         entry.status = status;
@@ -72,6 +75,8 @@ export async function relayLeg(
         return true;
       },
       data(chunk) {
+        ctx.answerTail.add(chunk);
+        head?.add(chunk);
         entry.responseBytes = (entry.responseBytes ?? 0) + chunk.length;
       },
     });
@@ -80,6 +85,8 @@ export async function relayLeg(
   } catch (error) {
     ctx.finish(entry, error);
     throw error;
+  } finally {
+    logRelayedAnswer(ctx, entry, head);
   }
   return entry.status !== deferStatus;
 }
@@ -140,7 +147,7 @@ function breakOff(ctx: RelayContext, step: string, stream: StreamEnd, cause: unk
     const error = toCoordinatorError(cause, step);
     const event = JSON.stringify(errorBody(error, ctx.requestId));
     ctx.sink.write(Buffer.from(`${stream.separator}data: ${event}\n\n`));
-    ctx.sink.end();
+    ctx.sink.end(true);
   } else ctx.sink.abort();
   if (cause instanceof CoordinatorError) throw cause;
   throw new ResponseStartedError(step, 0, { cause });

@@ -39,6 +39,7 @@ export interface Stack {
   /** The coordinator behind the public listener, addressed directly. */
   readonly coordinatorUrl: string;
   readonly coordinatorDebugUrl: string;
+  readonly coordinatorMetricsUrl: string;
   readonly pods: readonly Pod[];
   /** Starts one more coordinator with other pipeline settings; resolves with its address. */
   startCoordinator(name: string, settings: CoordinatorSettings): Promise<string>;
@@ -81,11 +82,12 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const podNames = (['encode', 'prefill', 'decode'] as const).flatMap((role) =>
     Array.from({ length: workers[role] }, (_, i) => ({ role, name: `${role}-${i}` })),
   );
-  const ports = await freePorts(6 + podNames.length * 3);
+  const ports = await freePorts(7 + podNames.length * 3);
   const next = (): number => ports.pop() ?? 0;
   const url = (port: number): string => `http://${host}:${port}`;
   const [publicPort, internalPort, adminPort] = [next(), next(), next()];
-  const [renderPort, coordinatorPort, debugPort] = [next(), next(), next()];
+  const [renderPort, coordinatorPort] = [next(), next()];
+  const [debugPort, metricsPort] = [next(), next()];
   const [internalUrl, renderUrl] = [url(internalPort), url(renderPort)];
 
   const podSpecs = podNames.map(({ role, name }) => {
@@ -162,7 +164,11 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   };
   const coordinator = coordinatorSpec('coordinator', coordinatorPort, {
     ...options.coordinator,
-    server: { debug_addr: `${host}:${debugPort}`, ...options.coordinator?.server },
+    server: {
+      debug_addr: `${host}:${debugPort}`,
+      metrics_port: metricsPort,
+      ...options.coordinator?.server,
+    },
   });
   try {
     const all = [...podSpecs.map(({ spec }) => spec), render, gateway, coordinator];
@@ -179,6 +185,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     renderUrl,
     coordinatorUrl: url(coordinatorPort),
     coordinatorDebugUrl: url(debugPort),
+    coordinatorMetricsUrl: `${url(metricsPort)}/metrics`,
     pods,
     async startCoordinator(name, settings) {
       const [port = 0] = await freePorts(1);
