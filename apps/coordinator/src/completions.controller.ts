@@ -20,7 +20,7 @@ import { HttpSink } from '@llm-d/service';
 import { type CoordinatorMetrics } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { logFailure } from './log-failure.ts';
-import { type ReceiptOptions, ReceiptSink, serverTimingRequestHeader } from './receipt-sink.ts';
+import { AnswerReceipt, type ReceiptOptions, serverTimingRequestHeader } from './answer-receipt.ts';
 import { logAnswer, logArrival } from './request-lines.ts';
 import { RequestLog } from './request-log.ts';
 import { recordRequest, type RequestRecords } from './request-records.ts';
@@ -71,14 +71,14 @@ export class CompletionsController {
     reply.hijack();
     const limitMs = body.isTrue('stream') ? 0 : this.options.writeTimeoutMs;
     const running = this.runningRequests.add(response, limitMs);
-    const sink = this.#sinkFor(request, response);
+    const sink = new HttpSink(response, request.id);
     const ctx = toRequestContext(request, this.options, {
       body,
       arrivedAt,
       sink,
       signal: running.signal,
     });
-    if (sink instanceof ReceiptSink) sink.ctx = ctx;
+    sink.extras = this.#receiptFor(request, ctx);
     const counted = metrics.requestParsed(ctx.model);
     logArrival(ctx.log, request.raw, {
       ...{ path: ctx.path, requestId: ctx.requestId, phaseHeader: this.options.phaseHeader },
@@ -103,14 +103,11 @@ export class CompletionsController {
     logAnswer(ctx.log, sink, ctx.requestId);
   }
 
-  #sinkFor(request: FastifyRequest, response: ServerResponse): HttpSink {
+  #receiptFor({ headers }: FastifyRequest, ctx: RequestContext): AnswerReceipt | undefined {
     const { hasReceipt, hasServerTiming } = this.options.receipts;
-    const isAsked = request.headers[serverTimingRequestHeader] === '1';
-    if (!hasReceipt && !hasServerTiming && !isAsked) return new HttpSink(response, request.id);
-    return new ReceiptSink(response, request.id, {
-      hasReceipt,
-      hasServerTiming: hasServerTiming || isAsked,
-    });
+    const isAsked = headers[serverTimingRequestHeader] === '1';
+    if (!hasReceipt && !hasServerTiming && !isAsked) return undefined;
+    return new AnswerReceipt(ctx, { hasReceipt, hasServerTiming: hasServerTiming || isAsked });
   }
 }
 

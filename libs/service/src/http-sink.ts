@@ -5,6 +5,14 @@ import { type ResponseSink } from '@llm-d/pipeline';
 /** How long a client may take to fetch the last bytes of an answer that was cut. */
 const cutFlushMs = 1_000;
 
+/** What is added to an answer on its way out. */
+export interface AnswerExtras {
+  /** Headers besides those that the answer has; names and values in turn. */
+  headers(given: readonly string[]): readonly string[];
+  /** Comes before the end of a whole answer. */
+  lastBytes(): Uint8Array | undefined;
+}
+
 /**
  * Writes an answer to a Node response as it comes: no copy, no re-framing, the client's pace. The
  * response must not be used by anyone else (`reply.hijack()`).
@@ -13,6 +21,8 @@ export class HttpSink implements ResponseSink {
   readonly #response: ServerResponse;
   readonly #requestId: string;
   #hasLength = false;
+  /** To be set before the answer starts. */
+  extras: AnswerExtras | undefined;
   /** Of the answer that was started. */
   contentType: string | undefined;
   /** Body bytes handed to the client's connection so far. */
@@ -43,6 +53,7 @@ export class HttpSink implements ResponseSink {
       else if (lowerName === 'content-type') this.contentType = value;
       if (lowerName !== requestIdHeader) sent.push(name, value);
     }
+    if (this.extras) sent.push(...this.extras.headers(headers));
     this.#response.writeHead(status, sent);
   }
 
@@ -55,7 +66,9 @@ export class HttpSink implements ResponseSink {
     this.#response.on('drain', callback);
   }
 
-  end(): void {
+  end(isBroken = false): void {
+    const last = isBroken ? undefined : this.extras?.lastBytes();
+    if (last) this.write(last);
     this.#response.end();
   }
 

@@ -1,7 +1,7 @@
 export { createService, type Service, type ServiceOptions } from './create-service.ts';
 export { type DependencyCheck } from './health.controller.ts';
 export { type EdgeObserver, type Refusal } from './edge-observer.ts';
-export { HttpSink } from './http-sink.ts';
+export { type AnswerExtras, HttpSink } from './http-sink.ts';
 export { Lifecycle } from './lifecycle.ts';
 export { type ListenAddress, parseListenAddress } from './listen-address.ts';
 export {

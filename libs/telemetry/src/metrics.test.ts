@@ -184,27 +184,26 @@ describe('a request', () => {
 });
 
 describe('execution_path_total', () => {
-  const probe = leg('conditional-decode', 'decode');
-  const encode = leg('encode', 'encode');
-  const prefill = leg('prefill', 'prefill');
-  const decode = leg('decode', 'decode');
   const failed = new UpstreamError('decode', 500);
 
   it.each([
-    { name: 'conditional-decode alone', timeline: [probe], path: 'decode-only' },
-    { name: 'a failing conditional-decode', timeline: [probe], error: failed, path: 'decode-only' },
-    { name: 'prefill and decode', timeline: [prefill, decode], path: 'prefill-decode' },
+    { name: 'conditional-decode alone', steps: ['conditional-decode'], path: 'decode-only' },
+    {
+      name: 'a failing conditional-decode',
+      ...{ steps: ['conditional-decode'], error: failed, path: 'decode-only' },
+    },
+    { name: 'prefill and decode', steps: ['prefill', 'decode'], path: 'prefill-decode' },
     {
       name: 'prefill and a failing decode',
-      timeline: [prefill, decode],
-      error: failed,
-      path: 'prefill-decode',
+      ...{ steps: ['prefill', 'decode'], error: failed, path: 'prefill-decode' },
     },
-    { name: 'all three', timeline: [encode, prefill, decode], path: 'encode-prefill-decode' },
-    { name: 'encode without prefill', timeline: [encode, decode], path: 'decode-only' },
-    { name: 'a prefill that fails', timeline: [prefill], error: failed, path: undefined },
-    { name: 'nothing', timeline: [], path: undefined },
-  ])('has for $name $path', async ({ timeline, error, path }) => {
+    { name: 'both in one step', steps: ['prefill-decode'], path: 'prefill-decode' },
+    { name: 'all three', steps: ['encode', 'prefill', 'decode'], path: 'encode-prefill-decode' },
+    { name: 'encode without prefill', steps: ['encode', 'decode'], path: 'decode-only' },
+    { name: 'a prefill that fails', steps: ['prefill'], error: failed, path: undefined },
+    { name: 'nothing', steps: [], path: undefined },
+  ])('has for $name $path', async ({ steps, error, path }) => {
+    const timeline = steps.map((name) => ({ kind: 'step' as const, name, startMs: 0, endMs: 1 }));
     run({ timeline }, { error });
     expect(await samples('execution_path_total')).toEqual(
       path ? { [`execution_path_total{model_name="m",path="${path}"}`]: 1 } : {},

@@ -9,10 +9,11 @@ import {
 } from '@llm-d/pipeline';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { type ErrorCode, errorCode } from './error-code.ts';
+import { executionPath } from './execution-path.ts';
 import { memo } from './memo.ts';
 import { metricFamilies } from './metric-families.ts';
 import { type MetricsText, metricsText } from './metrics-text.ts';
-import { type ExecutionPath, type ModelSeries, ModelTable } from './model-table.ts';
+import { type ModelSeries, ModelTable } from './model-table.ts';
 
 /** How a request ended, as far as its context does not tell. Sizes in bytes of bodies. */
 export interface CountedEnd {
@@ -130,7 +131,8 @@ export class CoordinatorMetrics implements RequestObserver {
     this.#countMedia(ctx, error);
 
     const ran = summed(ctx.timeline);
-    if (ran.path) series.path(ran.path).inc();
+    const path = executionPath(ran.started);
+    if (path) series.path(path).inc();
     const route = this.#route(ctx.api);
     route.encodeSubrequests.observe(ran.encodeLegs);
     route.overhead.observe(Math.max(0, durationMs - end.parseMs - ran.stepMs) / 1_000);
@@ -221,21 +223,19 @@ function count(
   series.size.observe(requestBytes);
 }
 
-/** What ran for a request. Phases count by their legs: a step that had nothing to do is no phase. */
+/** What ran for a request. */
 function summed(timeline: readonly TimelineEntry[]): {
   stepMs: number;
   encodeLegs: number;
-  path: ExecutionPath | undefined;
+  started: ReadonlySet<string>;
 } {
+  const started = new Set<string>();
   let [stepMs, encodeLegs] = [0, 0];
-  let [hasPrefill, hasDecode] = [false, false];
-  for (const { kind, phase, startMs, endMs } of timeline) {
-    if (kind === 'step') stepMs += endMs === undefined ? 0 : endMs - startMs;
-    else if (phase === 'encode') encodeLegs += 1;
-    else if (phase === 'prefill') hasPrefill = true;
-    else if (phase === 'decode') hasDecode = true;
+  for (const { kind, name, phase, startMs, endMs } of timeline) {
+    if (kind === 'step') {
+      started.add(name);
+      stepMs += endMs === undefined ? 0 : endMs - startMs;
+    } else if (phase === 'encode') encodeLegs += 1;
   }
-  const withPrefill = encodeLegs > 0 ? 'encode-prefill-decode' : 'prefill-decode';
-  const path = hasPrefill ? withPrefill : 'decode-only';
-  return { stepMs, encodeLegs, path: hasDecode ? path : undefined };
+  return { stepMs, encodeLegs, started };
 }

@@ -1,5 +1,6 @@
 import { type Counter, type LabelValues } from 'prom-client';
 import { type ErrorCode } from './error-code.ts';
+import { type ExecutionPath } from './execution-path.ts';
 import { memo } from './memo.ts';
 import { type MetricFamilies } from './metric-families.ts';
 
@@ -11,9 +12,6 @@ const maxNameLength = 256;
 
 const unknownModel = 'unknown';
 const otherModels = 'other';
-
-/** Which phases ran for a request, as the label `path`. */
-export type ExecutionPath = 'decode-only' | 'prefill-decode' | 'encode-prefill-decode';
 
 /** The series of one model, resolved once: looking labels up costs more than counting. */
 export class ModelSeries {

@@ -1,6 +1,5 @@
-import { type ServerResponse } from 'node:http';
 import { type RequestContext } from '@llm-d/pipeline';
-import { HttpSink } from '@llm-d/service';
+import { type AnswerExtras } from '@llm-d/service';
 import { receiptText, serverTiming } from './receipt.ts';
 
 /** Header in which an answer that is not streamed carries its receipt. */
@@ -18,36 +17,30 @@ export interface ReceiptOptions {
 const newline = 0x0a;
 
 /** Adds to an answer what the request took: in headers, or in a comment at the end of an event stream. */
-export class ReceiptSink extends HttpSink {
+export class AnswerReceipt implements AnswerExtras {
+  readonly #ctx: RequestContext;
   readonly #options: ReceiptOptions;
   #isEventStream = false;
-  /** The request that is answered; set before the pipeline runs. */
-  ctx: RequestContext | undefined;
 
-  constructor(response: ServerResponse, requestId: string, options: ReceiptOptions) {
-    super(response, requestId);
+  constructor(ctx: RequestContext, options: ReceiptOptions) {
+    this.#ctx = ctx;
     this.#options = options;
   }
 
-  override start(status: number, headers: readonly string[]): void {
-    const { ctx } = this;
+  headers(given: readonly string[]): string[] {
     const { hasReceipt, hasServerTiming } = this.#options;
-    this.#isEventStream = isPlainEventStream(headers);
+    this.#isEventStream = isPlainEventStream(given);
     const added: string[] = [];
-    if (ctx && hasServerTiming) added.push('server-timing', serverTiming(ctx));
-    if (ctx && hasReceipt && !this.#isEventStream) added.push(receiptHeader, receiptText(ctx));
-    super.start(status, [...headers, ...added]);
+    if (hasServerTiming) added.push('server-timing', serverTiming(this.#ctx));
+    if (hasReceipt && !this.#isEventStream) added.push(receiptHeader, receiptText(this.#ctx));
+    return added;
   }
 
-  override end(isBroken = false): void {
-    const { ctx } = this;
+  lastBytes(): Uint8Array | undefined {
+    if (!this.#options.hasReceipt || !this.#isEventStream) return undefined;
     // A comment after half a line would become part of it.
-    if (ctx && this.#options.hasReceipt && this.#isEventStream && !isBroken) {
-      if (ctx.answerTail.bytes.at(-1) === newline) {
-        this.write(Buffer.from(`: receipt ${receiptText(ctx)}\n\n`));
-      }
-    }
-    super.end();
+    if (this.#ctx.answerTail.bytes.at(-1) !== newline) return undefined;
+    return Buffer.from(`: receipt ${receiptText(this.#ctx)}\n\n`);
   }
 }
 
