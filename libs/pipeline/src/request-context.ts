@@ -44,6 +44,8 @@ export interface RequestInit {
   readonly log: Logger;
   /** `performance.now()` when the request arrived. */
   readonly arrivedAt?: number;
+  /** Time that the request waited for its turn, within `elapsedMs`. */
+  readonly queueMs?: number | undefined;
   /** Hear of every step and leg. */
   readonly observers?: readonly RequestObserver[];
 }
@@ -63,6 +65,8 @@ export class RequestContext {
   /** Empty when the body has no usable `model`. */
   readonly model: string;
   readonly isStreaming: boolean;
+  /** Time that the request waited for its turn before its body was read. */
+  readonly queueMs: number;
 
   /** The client's body with the edits of the steps so far. */
   body: JsonDocument;
@@ -83,8 +87,6 @@ export class RequestContext {
   readonly timeline: TimelineEntry[] = [];
   /** The end of the answer that a worker gave the client. */
   readonly answerTail = new AnswerTail();
-  /** Milliseconds that the request waited for its turn. */
-  queueMs = 0;
   readonly #arrivedAt: number;
   readonly #observers: readonly RequestObserver[];
 
@@ -100,6 +102,7 @@ export class RequestContext {
     this.log = init.log;
     this.model = init.body.text('model') ?? '';
     this.isStreaming = init.body.isTrue('stream');
+    this.queueMs = init.queueMs ?? 0;
     this.#arrivedAt = init.arrivedAt ?? performance.now();
     this.#observers = init.observers ?? [];
   }
