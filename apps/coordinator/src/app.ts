@@ -9,13 +9,14 @@ import {
   ServerTls,
 } from '@llm-d/service';
 import { Passthrough } from '@llm-d/steps';
-import { type Logger } from '@llm-d/telemetry';
+import { CoordinatorMetrics, type Logger } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
 import { canConnect } from './can-connect.ts';
 import { configurePipeline } from './coordinator-pipeline.ts';
 import { mediaSource } from './media-source.ts';
 import { PassthroughHandler } from './passthrough-handler.ts';
 import { RecentRequests } from './recent-requests.ts';
+import { edgeMetrics } from './request-metrics.ts';
 
 /** What a coordinator is made of. */
 export interface AppOptions {
@@ -25,6 +26,8 @@ export interface AppOptions {
   readonly media?: MediaFetcherConfig;
   /** Where SGLang prefill pods wait for decode pods; 8998 when absent. */
   readonly bootstrapPort?: number;
+  /** What counts the requests; one of its own when absent. */
+  readonly metrics?: CoordinatorMetrics;
 }
 
 /** A coordinator that does not listen yet. */
@@ -32,6 +35,7 @@ export interface Coordinator {
   readonly service: Service;
   /** What the author of the configuration should hear. */
   readonly warnings: readonly string[];
+  readonly metrics: CoordinatorMetrics;
   /** Present when `server.debug_addr` is set. */
   readonly recent: RecentRequests | undefined;
   /** What is being served, and what was turned away. */
@@ -42,9 +46,14 @@ export interface Coordinator {
 
 /** Builds a coordinator from its configuration. Throws a ConfigError when its steps cannot work. */
 export async function createApp(options: AppOptions): Promise<Coordinator> {
-  const { config, logger } = options;
+  const { config, logger, metrics = new CoordinatorMetrics() } = options;
   const { server, pipeline: pipelineConfig } = config;
-  const fetcher = new MediaFetcher(options.media);
+  const fetcher = new MediaFetcher({
+    ...options.media,
+    onDownload: (download) => {
+      metrics.downloadEnded(download);
+    },
+  });
   const { pipeline, gateway, warnings } = configurePipeline(
     config,
     mediaSource(fetcher),
@@ -76,6 +85,9 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
         headerPolicy: headerPolicy(headers),
         writeTimeoutMs: server.writeTimeoutMs,
         streamKeepAliveMs: server.streamKeepAliveMs,
+        metrics,
+        receipts: { hasReceipt: server.hasReceipts, hasServerTiming: server.hasServerTiming },
+        phaseHeader: pipelineConfig.wire.phaseHeader,
         logger,
         recent,
       },
@@ -92,12 +104,14 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     idleTimeoutMs: server.idleTimeoutMs,
     tls,
     admission,
+    observer: edgeMetrics(metrics),
     unknownPaths: passthrough && PassthroughHandler,
     dependencies: dependencies(config),
   });
   return {
     service,
     warnings,
+    metrics,
     recent,
     admission,
     close: async () => {

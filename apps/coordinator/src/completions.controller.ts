@@ -10,16 +10,23 @@ import {
   ForwardedHeaders,
   type HeaderPolicy,
   InternalError,
+  type Logger,
   type Pipeline,
+  readUsage,
   RequestContext,
+  type RequestObserver,
   toErrorResponse,
 } from '@llm-d/pipeline';
 import { HttpSink, KeepAliveSink } from '@llm-d/service';
+import { type CoordinatorMetrics } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { logFailure } from './log-failure.ts';
+import { AnswerReceipt, type ReceiptOptions, serverTimingRequestHeader } from './answer-receipt.ts';
+import { logAnswer, logArrival } from './request-lines.ts';
 import { RequestLog } from './request-log.ts';
 import { recordRequest, type RequestRecords } from './request-records.ts';
 import { RunningRequests } from './running-requests.ts';
+import { StepTrace } from './step-trace.ts';
 
 /** What the inference routes work with. */
 export interface CompletionsOptions extends RequestRecords {
@@ -29,6 +36,11 @@ export interface CompletionsOptions extends RequestRecords {
   readonly writeTimeoutMs: number;
   /** For streamed answers that have not come yet; 0 = no comments. */
   readonly streamKeepAliveMs: number;
+  readonly metrics: CoordinatorMetrics;
+  /** What every client gets to know; one may ask for more. */
+  readonly receipts: ReceiptOptions;
+  /** `pipeline.wire.phase_header`. */
+  readonly phaseHeader: string;
 }
 
 /** Injects `CompletionsOptions`. */
@@ -53,6 +65,7 @@ export class CompletionsController {
 
   @Post(Object.values(apiPaths))
   async complete(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { metrics } = this.options;
     const { raw: response } = reply;
     const arrivedAt = performance.now() - reply.elapsedTime;
     const bytes = request.body as Buffer;
@@ -73,6 +86,12 @@ export class CompletionsController {
       sink,
       signal: running.signal,
     });
+    sink.extras = this.#receiptFor(request, ctx);
+    const counted = metrics.requestParsed(ctx.model);
+    logArrival(ctx.log, request.raw, {
+      ...{ path: ctx.path, requestId: ctx.requestId, phaseHeader: this.options.phaseHeader },
+      bodyBytes: bytes.length,
+    });
     let error: CoordinatorError | undefined;
     try {
       await this.options.pipeline.run(ctx);
@@ -85,7 +104,18 @@ export class CompletionsController {
     }
     const { status, sentBytes: responseBytes } = sink;
     const requestBytes = bytes.length;
-    recordRequest(this.options, ctx, { error, status, parseMs, requestBytes, responseBytes });
+    const usage = readUsage(ctx.answerTail.bytes);
+    const end = { error, status, parseMs, requestBytes, responseBytes, usage };
+    metrics.requestEnded(counted, ctx, end);
+    recordRequest(this.options, ctx, end);
+    logAnswer(ctx.log, sink, ctx.requestId);
+  }
+
+  #receiptFor({ headers }: FastifyRequest, ctx: RequestContext): AnswerReceipt | undefined {
+    const { hasReceipt, hasServerTiming } = this.options.receipts;
+    const isAsked = headers[serverTimingRequestHeader] === '1';
+    if (!hasReceipt && !hasServerTiming && !isAsked) return undefined;
+    return new AnswerReceipt(ctx, { hasReceipt, hasServerTiming: hasServerTiming || isAsked });
   }
 }
 
@@ -100,13 +130,14 @@ function parse(bytes: Buffer): JsonDocument {
 
 function toRequestContext(
   request: FastifyRequest,
-  { headerPolicy, logger }: CompletionsOptions,
+  { headerPolicy, logger, metrics }: CompletionsOptions,
   own: { body: JsonDocument; arrivedAt: number; sink: HttpSink; signal: AbortSignal },
 ): RequestContext {
   // The route's own spelling: a client may add slashes.
   const path = request.routeOptions.url ?? '';
   const api = apiOfPath(path);
   if (!api) throw new Error(`${path} is no inference path`);
+  const log = new RequestLog(logger, request.id);
   return new RequestContext({
     ...own,
     requestId: request.id,
@@ -115,8 +146,13 @@ function toRequestContext(
     api,
     headers: ForwardedHeaders.from(request.raw.rawHeaders, headerPolicy),
     queueMs: request.ticket?.queueMs,
-    log: new RequestLog(logger, request.id),
+    log,
+    observers: observersFor(metrics, log),
   });
+}
+
+function observersFor(metrics: CoordinatorMetrics, log: Logger): RequestObserver[] {
+  return log.isLevelEnabled?.('trace') ? [metrics, new StepTrace(log)] : [metrics];
 }
 
 /** Tells the client what went wrong, as far as it can still be told. */
@@ -130,7 +166,7 @@ function answerError(
   if (response.destroyed || response.writableEnded) return;
   if (sink.keepAlive === 'begun') {
     sink.write(errorEvent(error, ctx.requestId));
-    sink.end();
+    sink.end(true);
     return;
   }
   if (sink.isStarted) {

@@ -5,9 +5,10 @@ import {
   ResponseStartedError,
 } from '@llm-d/pipeline';
 
-/** A fault of ours comes with its stack; what an upstream did wrong needs none. */
+/** A client that leaves is nobody's fault. A fault of ours comes with its stack; what an upstream did wrong needs none. */
 export function logFailure(error: CoordinatorError, log: Logger): void {
   const { code, step, status, cause } = error;
+  if (code === 'CLIENT_GONE') log.verbose?.({ code, step }, error.message);
   const isBroken = error instanceof ResponseStartedError && status === 0;
   if (status < 500 && !isBroken) return;
   const details =

@@ -72,6 +72,9 @@ export class PassthroughHandler implements UnknownPathHandler {
       model: '',
       isStreaming: false,
       timeline: [],
+      queueMs: 0,
+      tokenIds: undefined,
+      media: [],
       elapsedMs: () => performance.now() - arrivedAt,
     };
     const status = isStarted ? sink.status : (error?.status ?? 0);

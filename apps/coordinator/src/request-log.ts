@@ -22,7 +22,19 @@ export class RequestLog implements Logger {
     this.#logger.info({ request_id: this.#requestId, ...fields }, message);
   }
 
+  verbose(fields: object, message: string): void {
+    this.#logger.verbose?.({ request_id: this.#requestId, ...fields }, message);
+  }
+
   debug(fields: object, message: string): void {
     this.#logger.debug({ request_id: this.#requestId, ...fields }, message);
+  }
+
+  trace(fields: object, message: string): void {
+    this.#logger.trace?.({ request_id: this.#requestId, ...fields }, message);
+  }
+
+  isLevelEnabled(level: 'debug' | 'trace'): boolean {
+    return this.#logger.isLevelEnabled?.(level) ?? false;
   }
 }

@@ -1,11 +1,17 @@
-import { type CoordinatorError, type RequestContext, type TimelineEntry } from '@llm-d/pipeline';
+import {
+  type CoordinatorError,
+  type RequestContext,
+  type TimelineEntry,
+  type Usage,
+} from '@llm-d/pipeline';
+import { type Receipt, type Receipted, receiptOf } from './receipt.ts';
+import { rounded } from './rounded.ts';
 
 /** How a request ended: `cancelled` when the client left first. */
 export type Outcome = 'served' | 'failed' | 'cancelled';
 
-/** One request in the log and at the debug listener. Times in milliseconds. */
-export interface RequestSummary {
-  readonly request_id: string;
+/** One request in the log and at the debug listener: its receipt and how it ended. */
+export interface RequestSummary extends Receipt {
   readonly path: string;
   readonly model: string;
   readonly stream: boolean;
@@ -16,20 +22,17 @@ export interface RequestSummary {
   /** The step that failed. */
   readonly step: string | undefined;
   readonly error: string | undefined;
-  readonly ms: number;
-  /** From the whole body received to the checked document. */
+  /** From the arrival of the request to the checked document. */
   readonly parse_ms: number;
-  /** Time of each step that ran. */
-  readonly steps: Readonly<Record<string, number>>;
   readonly request_bytes: number;
   readonly response_bytes: number;
+  /** As the answer's usage tells. */
+  readonly completion_tokens: number | undefined;
+  readonly cached_tokens: number | undefined;
 }
 
 /** Of a request what its summary tells. */
-export type Summarized = Pick<
-  RequestContext,
-  'requestId' | 'path' | 'model' | 'isStreaming' | 'timeline' | 'elapsedMs'
->;
+export type Summarized = Receipted & Pick<RequestContext, 'path' | 'model' | 'isStreaming'>;
 
 /** What the summary needs besides the context. */
 export interface RequestEnd {
@@ -38,18 +41,17 @@ export interface RequestEnd {
   readonly parseMs: number;
   readonly requestBytes: number;
   readonly responseBytes: number;
+  /** What the answer says about tokens; null when it cannot be read. */
+  readonly usage?: Usage | null | undefined;
 }
 
 /** Puts a finished request into one object. */
 export function summarize(ctx: Summarized, end: RequestEnd): RequestSummary {
-  const { error } = end;
+  const { error, usage } = end;
   const isCancelled = error?.code === 'CLIENT_GONE';
-  const steps: Record<string, number> = {};
-  for (const { kind, name, startMs, endMs } of ctx.timeline) {
-    if (kind === 'step' && endMs !== undefined) steps[name] = rounded(endMs - startMs);
-  }
+  const receipt = receiptOf(ctx);
   return {
-    request_id: ctx.requestId,
+    ...receipt,
     path: ctx.path,
     model: ctx.model,
     stream: ctx.isStreaming,
@@ -58,11 +60,12 @@ export function summarize(ctx: Summarized, end: RequestEnd): RequestSummary {
     code: error?.code,
     step: error?.step,
     error: error?.message,
-    ms: rounded(ctx.elapsedMs()),
     parse_ms: rounded(end.parseMs),
-    steps,
     request_bytes: end.requestBytes,
     response_bytes: end.responseBytes,
+    prompt_tokens: receipt.prompt_tokens ?? usage?.promptTokens,
+    completion_tokens: usage?.completionTokens,
+    cached_tokens: usage?.cachedTokens,
   };
 }
 
@@ -76,9 +79,4 @@ export function timelineOf(entries: readonly TimelineEntry[]): object[] {
     end_ms: endMs === undefined ? undefined : rounded(endMs),
     status,
   }));
-}
-
-/** Microseconds are as fine as anyone reads. */
-function rounded(milliseconds: number): number {
-  return Math.round(milliseconds * 1_000) / 1_000;
 }

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -16,7 +18,7 @@ afterAll(() => {
 
 const steps = [{ type: 'decode' }];
 const gateway = { address: 'http://127.0.0.1:9' };
-const server = { listen_addr: '127.0.0.1:0' };
+const server = { listen_addr: '127.0.0.1:0', metrics_port: 0 };
 
 /** Runs a coordinator in this process; `onLine` sees every log line as it comes. */
 async function run(
@@ -52,6 +54,44 @@ async function run(
 const stopWhenListening = (line: Record<string, unknown>): void => {
   if (line['msg'] === 'listening') setImmediate(() => process.emit('SIGTERM', 'SIGTERM'));
 };
+
+/** A port of every interface that nothing listens on. */
+async function freePort(): Promise<{ port: number; server: Server }> {
+  const holder = createServer().listen(0);
+  await once(holder, 'listening');
+  return { port: (holder.address() as AddressInfo).port, server: holder };
+}
+
+describe('the metrics listener of a process', () => {
+  it('answers scrapes on its own port, with the metrics of the process', async () => {
+    const { port, server: holder } = await freePort();
+    holder.close();
+    await once(holder, 'close');
+    let text = Promise.resolve('');
+    const config = { server: { ...server, metrics_port: port }, gateway, pipeline: { steps } };
+    const { exitCode, lines } = await run(config, [], (line) => {
+      if (line['msg'] !== 'listening') return;
+      text = fetch(`http://127.0.0.1:${port}/metrics`).then((answer) => answer.text());
+      void text.finally(() => process.emit('SIGTERM', 'SIGTERM'));
+    });
+    expect(await text).toContain('# TYPE llm_d_coordinator_request_total counter');
+    expect(await text).toContain('process_resident_memory_bytes');
+    expect(exitCode).toBe(0);
+    expect(lines[1]).toMatchObject({ msg: 'metrics listener', port, tls: false });
+  });
+
+  it('that cannot be bound ends the process with 1 and is named', async () => {
+    const { port, server: holder } = await freePort();
+    const config = { server: { ...server, metrics_port: port }, gateway, pipeline: { steps } };
+    const { exitCode, lines } = await run(config);
+    holder.close();
+    expect(exitCode).toBe(1);
+    expect(lines.at(-1)).toMatchObject({
+      level: 'fatal',
+      msg: `cannot listen on server.metrics_port ${port}: the port is in use`,
+    });
+  });
+});
 
 describe('a coordinator process', () => {
   it('says what it starts with and where it listens, and ends with 0 on SIGTERM', async () => {
@@ -142,6 +182,16 @@ describe('a coordinator process', () => {
       config: { server: { listen_addr: 'localhost' }, gateway, pipeline: { steps } },
       errors:
         'coordinator: server.listen_addr: expected an address such as :8080 or 127.0.0.1:8080, got "localhost"\n',
+    },
+    {
+      name: 'a metrics directory without a certificate',
+      config: {
+        server: { ...server, metrics_port: 9_090, metrics_cert_dir: '/nowhere' },
+        gateway,
+        pipeline: { steps },
+      },
+      errors:
+        /^coordinator: server\.metrics_cert_dir: expected a directory with tls\.crt and tls\.key that belong together, got "\/nowhere": ENOENT/,
     },
     {
       name: 'a debug address that others can reach',

@@ -1,9 +1,27 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConfigError, describeProblem, loadConfig, parseFlags } from '@llm-d/config';
+import {
+  ConfigError,
+  type CoordinatorConfig,
+  describeProblem,
+  loadConfig,
+  parseFlags,
+} from '@llm-d/config';
 import { type MediaFetcherConfig } from '@llm-d/media';
-import { type ListenAddress, parseListenAddress, runService } from '@llm-d/service';
-import { createLogger, type Logger, type LoggerOptions } from '@llm-d/telemetry';
+import {
+  type ListenAddress,
+  type MetricsListener,
+  parseListenAddress,
+  readTlsFiles,
+  runService,
+  startMetricsListener,
+} from '@llm-d/service';
 import { parseBootstrapPort } from '@llm-d/steps';
+import {
+  CoordinatorMetrics,
+  createLogger,
+  type Logger,
+  type LoggerOptions,
+} from '@llm-d/telemetry';
 import { createApp } from './app.ts';
 import { isLoopback, startDebugServer } from './debug-server.ts';
 
@@ -45,6 +63,7 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
   const { server, pipeline } = config;
   const address = readAddress('server.listen_addr', server.listenAddress);
   const debugAddress = readDebugAddress(server.debugAddress);
+  const metricsTls = readMetricsTls(server);
 
   const logger = createLogger({
     service: 'coordinator',
@@ -53,7 +72,15 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
   });
   const media = mediaProxy(environment);
   const bootstrap = parseBootstrapPort(environment['SGLANG_BOOTSTRAP_PORT']);
-  const coordinator = await createApp({ config, logger, media, bootstrapPort: bootstrap.port });
+  const hasMetricsListener = server.metricsPort > 0;
+  const metrics = new CoordinatorMetrics({ hasProcessMetrics: hasMetricsListener });
+  const coordinator = await createApp({
+    config,
+    logger,
+    media,
+    metrics,
+    bootstrapPort: bootstrap.port,
+  });
   if (flags.strictConfig && coordinator.warnings.length > 0) {
     throw new ConfigError(coordinator.warnings);
   }
@@ -85,6 +112,22 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
     'starting',
   );
 
+  let metricsListener: MetricsListener | undefined;
+  if (hasMetricsListener) {
+    try {
+      metricsListener = await startMetricsListener({
+        port: server.metricsPort,
+        tls: metricsTls,
+        text: (accept) => metrics.text(accept),
+      });
+    } catch (error) {
+      logger.fatal(
+        `cannot listen on server.metrics_port ${server.metricsPort}: ${reasonOf(error)}`,
+      );
+      return 1;
+    }
+    logger.info({ port: metricsListener.port, tls: metricsTls !== undefined }, 'metrics listener');
+  }
   const debugServer =
     debugAddress && coordinator.recent
       ? await startDebugServer(coordinator.recent, debugAddress).catch(reportDebugFailure(logger))
@@ -98,8 +141,29 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
     drainDelayMs: server.drainDelayMs,
   });
   debugServer?.close();
+  await metricsListener?.stop();
   await Promise.race([coordinator.close(), sleep(closeLimitMs, undefined, { ref: false })]);
   return exitCode;
+}
+
+/** Bad files end the start: a listener that falls back to plain HTTP would be a surprise. */
+function readMetricsTls({
+  metricsPort,
+  metricsCertDirectory,
+}: CoordinatorConfig['server']): ReturnType<typeof readTlsFiles> | undefined {
+  if (metricsPort <= 0 || metricsCertDirectory === '') return undefined;
+  try {
+    return readTlsFiles(metricsCertDirectory);
+  } catch (cause) {
+    const expected = 'a directory with tls.crt and tls.key that belong together';
+    const problem = describeProblem('server.metrics_cert_dir', expected, metricsCertDirectory);
+    throw new ConfigError([`${problem}: ${reasonOf(cause)}`], { cause });
+  }
+}
+
+function reasonOf(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return code === 'EADDRINUSE' ? 'the port is in use' : message;
 }
 
 function reportDebugFailure(logger: Logger) {

@@ -46,6 +46,7 @@ describe('defaults', () => {
           metricsPort: 9090,
           isSecure: false,
           tls: { certificatePath: '', minVersion: undefined, cipherSuites: [] },
+          metricsCertDirectory: '',
           readTimeoutMs: 30_000,
           idleTimeoutMs: 120_000,
           writeTimeoutMs: 120_000,
@@ -63,6 +64,8 @@ describe('defaults', () => {
           stripRequestHeaders: [],
           keepRequestHeaders: [],
           debugAddress: '',
+          hasReceipts: false,
+          hasServerTiming: false,
         },
         gateway: {
           address: 'http://gateway',

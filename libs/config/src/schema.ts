@@ -14,10 +14,6 @@ import { tlsCipherSuite, type TlsVersion, tlsVersion, tlsVersionNames } from './
 
 const bytesPerMegabyte = 1024 * 1024;
 
-/** TLS of the metrics listener comes later; a key that asks for it must not be ignored. */
-const noTls = 'nothing, as TLS is not supported in this version';
-const unset = setting(noTls, (value) => (value === '' ? '' : undefined));
-
 /** Go's name of a TLS version, or nothing. */
 const tlsMinVersion = setting(
   `one of ${tlsVersionNames.join(', ')}`,
@@ -51,7 +47,7 @@ const megabytes = integerOrText(
 const server = {
   listen_addr: text.prefault(':8080'),
   metrics_port: integerOrText('a port', -1, 65_535).prefault(9090),
-  metrics_cert_dir: unset.prefault(''),
+  metrics_cert_dir: text.prefault(''),
   secure_serving: booleanOrText.prefault(false),
   cert_path: text.prefault(''),
   tls_min_version: tlsMinVersion.prefault(''),
@@ -71,6 +67,8 @@ const server = {
   strip_request_headers: headerNames.prefault([]),
   keep_request_headers: headerNames.prefault([]),
   debug_addr: text.prefault(''),
+  receipt: booleanOrText.prefault(false),
+  server_timing: booleanOrText.prefault(false),
 };
 
 const gateway = {
@@ -132,6 +130,8 @@ export const coordinatorConfig = z.strictObject(root).transform((file) => ({
     listenAddress: file.server.listen_addr,
     /** Zero or less: no metrics listener. */
     metricsPort: file.server.metrics_port,
+    /** Empty: the metrics listener speaks plain HTTP. */
+    metricsCertDirectory: file.server.metrics_cert_dir,
     isSecure: file.server.secure_serving,
     tls: {
       /** Directory of `tls.crt` and `tls.key`; empty: a self-signed certificate. */
@@ -163,6 +163,8 @@ export const coordinatorConfig = z.strictObject(root).transform((file) => ({
     keepRequestHeaders: file.server.keep_request_headers,
     /** Empty: no debug listener. */
     debugAddress: file.server.debug_addr,
+    hasReceipts: file.server.receipt,
+    hasServerTiming: file.server.server_timing,
   },
   gateway: {
     address: file.gateway.address,

@@ -8,6 +8,7 @@ export {
   reservedEndpointHeader,
   revisionDecisionIdHeader,
 } from './phases.ts';
+export { redactBody, redactHeaders } from './redact.ts';
 export { toTransportError, TransportError, type TransportFault } from './transport-error.ts';
 export {
   type AnswerReceiver,

@@ -14,7 +14,7 @@ export {
   type MediaErrorDetails,
   type MediaErrorKind,
 } from './media-error.ts';
-export { MediaFetcher, type MediaFetcherConfig } from './media-fetcher.ts';
+export { type EndedDownload, MediaFetcher, type MediaFetcherConfig } from './media-fetcher.ts';
 export { MediaResult } from './media-result.ts';
 export {
   type ContentCheck,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { parseAllowedDomains } from './domain-rules.ts';
-import { MediaFetcher } from './media-fetcher.ts';
+import { type EndedDownload, MediaFetcher } from './media-fetcher.ts';
 import { type MediaFetchOptions, type Modality } from './options.ts';
 import {
   failureOf,
@@ -16,6 +16,60 @@ import {
 } from './testing.ts';
 
 const mebibyte = 1024 * 1024;
+
+describe('onDownload', () => {
+  /** What a fetcher tells of its downloads while `work` runs. */
+  async function told(work: (fetcher: MediaFetcher) => Promise<unknown>): Promise<EndedDownload[]> {
+    const downloads: EndedDownload[] = [];
+    const onDownload = (download: EndedDownload): void => void downloads.push(download);
+    await using fetcher = loopbackFetcher({ onDownload });
+    await work(fetcher).catch(() => undefined);
+    return downloads;
+  }
+
+  it('is told of a download with the time to its headers and to its end', async () => {
+    await using origin = await startOrigin((_, response) => response.end(png));
+    const url = image(`${origin.base}/a`);
+    const [download, ...others] = await told((fetcher) =>
+      fetcher.fetchMany([url, url], optionsWith(), never()),
+    );
+    expect(download).toMatchObject({ result: 'success', headersMs: expect.any(Number) });
+    expect(download?.durationMs).toBeGreaterThanOrEqual(download?.headersMs ?? Infinity);
+    expect(others).toEqual([]);
+  });
+
+  it('is told of a download that failed', async () => {
+    await using origin = await startOrigin((_, response) => response.writeHead(500).end());
+    const downloads = await told((fetcher) =>
+      fetcher.fetchMany([image(origin.base)], optionsWith(), never()),
+    );
+    expect(downloads).toEqual([
+      { result: 'error', headersMs: undefined, durationMs: expect.any(Number) },
+    ]);
+  });
+
+  it('is told of a download whose caller left', async () => {
+    const leaving = new AbortController();
+    await using origin = await startOrigin(() => leaving.abort());
+    const downloads = await told((fetcher) =>
+      fetcher.fetchMany([image(origin.base)], optionsWith(), leaving.signal),
+    );
+    expect(downloads).toMatchObject([{ result: 'cancelled' }]);
+  });
+
+  it('is not told of what needs no network or must not reach it', async () => {
+    const data = image(`data:image/png;base64,${png.toString('base64')}`);
+    expect(await told((fetcher) => fetcher.fetchMany([data], optionsWith(), never()))).toEqual([]);
+    const downloads: EndedDownload[] = [];
+    await using fetcher = loopbackFetcher({
+      resolve: () => Promise.resolve([{ address: '10.0.0.1', family: 4 }]),
+      onDownload: (download) => void downloads.push(download),
+    });
+    const blocked = fetcher.fetchMany([image('http://inside.example/a')], optionsWith(), never());
+    await expect(blocked).rejects.toMatchObject({ code: 'media_address_blocked' });
+    expect(downloads).toEqual([]);
+  });
+});
 
 describe('fetching several references', () => {
   it('answers in order and downloads equal references once', async () => {

@@ -45,8 +45,18 @@ export interface MediaFetcherConfig extends Omit<AddressPolicyConfig, 'allowPriv
   readonly proxy?: ProxyConfig;
   /** PEM certificates trusted beside those of Node. */
   readonly extraCa?: string;
+  /** Told of every download that was tried on the network, when it has ended. Must not throw. */
+  readonly onDownload?: (download: EndedDownload) => void;
   /** Replaces the system's resolver; its answers are checked all the same. */
   readonly resolve?: ResolveHost;
+}
+
+/** How a download ended; what the address guard refused before a connection was tried is none. */
+export interface EndedDownload {
+  readonly result: 'success' | 'error' | 'cancelled';
+  /** Until the headers of the answer came, redirects included; undefined when none came. */
+  readonly headersMs: number | undefined;
+  readonly durationMs: number;
 }
 
 /** One way out: pooled sockets may be shared only by calls with the same address rules. */
@@ -317,7 +327,7 @@ export class MediaFetcher {
     try {
       await this.#downloads.acquire(1, item.signal);
       try {
-        return await this.#download(source, group, call, item);
+        return await this.#timed(source, group, call, item);
       } finally {
         this.#downloads.release(1);
       }
@@ -327,11 +337,35 @@ export class MediaFetcher {
     }
   }
 
+  async #timed(url: URL, group: Group, call: Call, item: AbortController): Promise<MediaResult> {
+    const { onDownload } = this.#config;
+    if (!onDownload) return this.#download(url, group, call, item, () => {});
+    const startedAt = performance.now();
+    let headersMs: number | undefined;
+    const end = (result: EndedDownload['result']): void => {
+      onDownload({ result, headersMs, durationMs: performance.now() - startedAt });
+    };
+    try {
+      const result = await this.#download(url, group, call, item, () => {
+        headersMs = performance.now() - startedAt;
+      });
+      end('success');
+      return result;
+    } catch (error) {
+      // A call that fails ends its other downloads, as a caller that leaves does.
+      if (call.signal.aborted) end('cancelled');
+      else if (!(error instanceof MediaError && error.code === 'media_address_blocked'))
+        end('error');
+      throw error;
+    }
+  }
+
   async #download(
     url: URL,
     { ref, indices }: Group,
     { options, total, memory }: Call,
     item: AbortController,
+    onHeaders: () => void,
   ): Promise<MediaResult> {
     const { modality } = ref;
     const { signal } = item;
@@ -348,6 +382,7 @@ export class MediaFetcher {
       allowHttpsDowngrade,
       signal,
     });
+    onHeaders();
     try {
       const body = await readBody(response, {
         doing: `downloading ${modality}`,

@@ -22,6 +22,7 @@ export {
   UpstreamError,
   UpstreamTransportError,
 } from './errors.ts';
+export { AnswerTail, answerTailBytes } from './answer-tail.ts';
 export { ForwardedHeaders, type HeaderPolicy, headerPolicy } from './forwarded-headers.ts';
 export { type Logger, silentLogger } from './logger.ts';
 export {
@@ -48,5 +49,6 @@ export {
   type WireOptions,
 } from './step.ts';
 export { type NamedStep, type StepConfig, StepRegistry } from './step-registry.ts';
-export { type RequestObserver, type TimelineEntry } from './timeline.ts';
+export { legName, type RequestObserver, type TimelineEntry } from './timeline.ts';
 export { TokenIdError, TokenIds } from './token-ids.ts';
+export { readUsage, type Usage } from './usage.ts';

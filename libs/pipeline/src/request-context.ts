@@ -1,6 +1,7 @@
 import { type Api } from '@llm-d/gateway';
 import { type JsonDocument, type JsonRaw, type JsonSpan } from '@llm-d/json-document';
 import { type ForwardedHeaders } from './forwarded-headers.ts';
+import { AnswerTail } from './answer-tail.ts';
 import { type Logger } from './logger.ts';
 import { type RequestObserver, type TimelineEntry } from './timeline.ts';
 import { type ResponseSink } from './response-sink.ts';
@@ -84,6 +85,8 @@ export class RequestContext {
   /** Response headers of earlier legs that later legs carry, by lower-case name. */
   readonly captured = new Map<string, string>();
   readonly timeline: TimelineEntry[] = [];
+  /** The end of the answer that a worker gave the client. */
+  readonly answerTail = new AnswerTail();
   readonly #arrivedAt: number;
   readonly #observers: readonly RequestObserver[];
 

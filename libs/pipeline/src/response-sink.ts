@@ -13,8 +13,8 @@ export interface ResponseSink {
   write(chunk: Uint8Array): boolean;
   /** Calls back every time the client has caught up after `write` returned false. */
   onDrain(callback: () => void): void;
-  /** Ends a whole answer. */
-  end(): void;
+  /** Ends an answer: a whole one, or one whose last event says that it is broken. */
+  end(isBroken?: boolean): void;
   /** Cuts an answer that cannot be completed, so that the client cannot take it for whole. */
   abort(): void;
 }

@@ -25,6 +25,11 @@ export interface TimelineEntry {
   servedBy?: string;
 }
 
+/** What a leg is called in metrics, logs and receipts: its phase, except where a step asks on its own terms. */
+export function legName({ name, phase }: Pick<TimelineEntry, 'name' | 'phase'>): string {
+  return name === 'conditional-decode' ? name : (phase ?? name);
+}
+
 /** Hears of the steps and legs of one request while it runs, for metrics and traces. Must not throw. */
 export interface RequestObserver {
   /** A leg starts within the step that started last and has not finished. */

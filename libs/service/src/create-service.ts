@@ -6,10 +6,12 @@ import { type DynamicModule, type InjectionToken, type Type } from '@nestjs/comm
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { requestIdHeader } from '@llm-d/gateway';
+import { ClientGoneError } from '@llm-d/pipeline';
 import { type Logger } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { type Admission, Ticket } from './admission.ts';
 import { answerClientError, plainHttp } from './client-error.ts';
+import { type EdgeObserver } from './edge-observer.ts';
 import { ErrorFilter } from './error.filter.ts';
 import {
   type DependencyCheck,
@@ -53,6 +55,8 @@ export interface ServiceOptions {
   readonly tls?: ServerTls | undefined;
   /** Limits what is served at a time, probes excepted. */
   readonly admission?: Admission | undefined;
+  /** Hears of every request. */
+  readonly observer?: EdgeObserver;
   /** Provider of the module that serves paths without a route; absent, they are 404. */
   readonly unknownPaths?: InjectionToken<UnknownPathHandler> | undefined;
   /** What `/readyz?verbose` shows, by name. */
@@ -65,11 +69,11 @@ export interface ServiceOptions {
  * `/healthz`, `/health` and `/readyz`. Does not listen; `runService` and `startService` do.
  */
 export async function createService(options: ServiceOptions): Promise<Service> {
-  const { logger, bodyLimitBytes, readTimeoutMs = 30_000, tls, admission } = options;
+  const { logger, bodyLimitBytes, readTimeoutMs = 30_000, tls, admission, observer } = options;
   const { idleTimeoutMs = readTimeoutMs } = options;
   const pendingBodies: PendingBodies = new WeakMap();
   // A refused upload is longer than the limit: with no more patience than that its sender would see a reset.
-  const filter = new ErrorFilter(logger, 2 * bodyLimitBytes, pendingBodies);
+  const filter = new ErrorFilter(logger, 2 * bodyLimitBytes, pendingBodies, observer);
 
   const http = {
     requestTimeout: readTimeoutMs,
@@ -101,6 +105,15 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   let unknownPaths: UnknownPathHandler | undefined;
 
   fastify.decorateRequest('ticket', undefined);
+  /** A client that leaves while it waits hears no decision. */
+  const observeGone = (request: FastifyRequest, reply: FastifyReply): void => {
+    observer?.refused(request, {
+      error: new ClientGoneError(),
+      requestBytes: 0,
+      responseBytes: 0,
+      durationMs: reply.elapsedTime,
+    });
+  };
   const admit = (request: FastifyRequest, reply: FastifyReply, next: () => void): void => {
     if (!admission) {
       next();
@@ -109,6 +122,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
     const ticket = new Ticket(admission);
     request.ticket = ticket;
     reply.raw.once('close', () => {
+      if (!ticket.isRunning && !ticket.isReleased) observeGone(request, reply);
       admission.release(ticket);
     });
     admission.enter(ticket, (refused) => {
@@ -124,7 +138,10 @@ export async function createService(options: ServiceOptions): Promise<Service> {
     void reply.header(requestIdHeader, request.id);
     if (!request.is404) {
       if (probePaths.has(request.routeOptions.url ?? '')) done();
-      else admit(request, reply, done);
+      else {
+        observer?.arrived(request);
+        admit(request, reply, done);
+      }
       return;
     }
     const path = request.url.split('?', 1)[0] ?? '';

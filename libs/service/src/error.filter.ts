@@ -4,6 +4,7 @@ import { requestIdHeader } from '@llm-d/gateway';
 import { CoordinatorError, InternalError, toErrorResponse } from '@llm-d/pipeline';
 import { type Logger } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
+import { type EdgeObserver } from './edge-observer.ts';
 import { type PendingBodies } from './upload.ts';
 import { RequestError } from './request-error.ts';
 import { sendAndClose } from './send-and-close.ts';
@@ -14,11 +15,18 @@ export class ErrorFilter implements ExceptionFilter {
   readonly #logger: Logger;
   readonly #lingerBytes: number;
   readonly #pending: PendingBodies;
+  readonly #observer: EdgeObserver | undefined;
 
-  constructor(logger: Logger, lingerBytes: number, pending: PendingBodies) {
+  constructor(
+    logger: Logger,
+    lingerBytes: number,
+    pending: PendingBodies,
+    observer?: EdgeObserver,
+  ) {
     this.#logger = logger;
     this.#lingerBytes = lingerBytes;
     this.#pending = pending;
+    this.#observer = observer;
   }
 
   catch(error: unknown, host: ArgumentsHost): void {
@@ -39,13 +47,19 @@ export class ErrorFilter implements ExceptionFilter {
       );
     }
     const response = reply.raw;
-    if (response.destroyed || response.writableEnded) return;
-    if (response.headersSent) {
-      response.destroy();
+    const isOpen = !response.destroyed && !response.writableEnded;
+    const answer = isOpen && !response.headersSent ? toErrorResponse(error, request.id) : undefined;
+    this.#observer?.refused(request, {
+      error,
+      requestBytes: readBytes(request, error),
+      responseBytes: answer?.body.length ?? 0,
+      durationMs: reply.elapsedTime,
+    });
+    if (!answer) {
+      if (isOpen) response.destroy();
       return;
     }
     reply.hijack();
-    const answer = toErrorResponse(error, request.id);
     const isSending = status !== 408 && code !== 'INVALID_HTTP';
     sendAndClose(
       request.raw,
@@ -55,6 +69,12 @@ export class ErrorFilter implements ExceptionFilter {
       this.#pending,
     );
   }
+}
+
+/** What is known of the body: all of it, or how far a reader came. */
+function readBytes(request: FastifyRequest, error: CoordinatorError): number {
+  if (Buffer.isBuffer(request.body)) return request.body.length;
+  return error instanceof RequestError ? error.receivedBytes : 0;
 }
 
 /** Only texts written for clients leave the process; a framework's own may repeat the URL. */

@@ -6,6 +6,14 @@ import { type ResponseSink } from '@llm-d/pipeline';
 /** How long a client may take to fetch the last bytes of an answer that was cut. */
 const cutFlushMs = 1_000;
 
+/** What is added to an answer on its way out. */
+export interface AnswerExtras {
+  /** Headers besides those that the answer has; names and values in turn. */
+  headers(given: readonly string[]): readonly string[];
+  /** Comes before the end of a whole answer. */
+  lastBytes(): Uint8Array | undefined;
+}
+
 /**
  * Writes an answer to a Node response as it comes: no copy, no re-framing, the client's pace. The
  * response must not be used by anyone else (`reply.hijack()`).
@@ -14,6 +22,10 @@ export class HttpSink implements ResponseSink {
   readonly #response: ServerResponse;
   readonly #requestId: string;
   #hasLength = false;
+  /** To be set before the answer starts. */
+  extras: AnswerExtras | undefined;
+  /** Of the answer that was started. */
+  contentType: string | undefined;
   /** Body bytes handed to the client's connection so far. */
   sentBytes = 0;
 
@@ -44,8 +56,10 @@ export class HttpSink implements ResponseSink {
       const value = headers[i + 1] ?? '';
       const lowerName = name.toLowerCase();
       if (lowerName === 'content-length') this.#hasLength = true;
+      else if (lowerName === 'content-type') this.contentType = value;
       if (lowerName !== requestIdHeader) sent.push(name, value);
     }
+    if (this.extras) sent.push(...this.extras.headers(headers));
     this.#response.writeHead(status, sent);
   }
 
@@ -58,7 +72,9 @@ export class HttpSink implements ResponseSink {
     this.#response.on('drain', callback);
   }
 
-  end(): void {
+  end(isBroken = false): void {
+    const last = isBroken ? undefined : this.extras?.lastBytes();
+    if (last) this.write(last);
     this.#response.end();
   }
 

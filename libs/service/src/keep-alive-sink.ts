@@ -33,9 +33,9 @@ export class KeepAliveSink extends HttpSink {
     if (!hasBegun) super.start(status, headers);
   }
 
-  override end(): void {
+  override end(isBroken?: boolean): void {
     this.#stop();
-    super.end();
+    super.end(isBroken);
   }
 
   override abort(): void {

@@ -55,6 +55,7 @@ export async function readBody(
     };
     const fail = (error: Error): void => {
       settle();
+      if (error instanceof RequestError) error.receivedBytes = receivedBytes;
       reject(error);
     };
     const isOver = (bytes: number): boolean => {

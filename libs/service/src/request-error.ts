@@ -9,6 +9,8 @@ export class RequestError extends CoordinatorError {
   override readonly status: number;
   override readonly code: string;
   override readonly headers: readonly string[];
+  /** Body bytes that had come when reading it failed. */
+  receivedBytes = 0;
 
   constructor(
     status: number,

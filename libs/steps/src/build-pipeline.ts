@@ -70,8 +70,11 @@ export function buildPipeline(options: PipelineOptions): Pipeline {
   return new Pipeline(built, {
     prepare(ctx) {
       checkStatelessResponse(ctx);
-      if (!dependencies.trustsClientTransferParams)
-        ctx.body = withoutClientTransferParams(ctx.body);
+      if (!dependencies.trustsClientTransferParams) {
+        const clean = withoutClientTransferParams(ctx.body);
+        if (clean !== ctx.body) ctx.log.debug({}, 'transfer params of the client were dropped');
+        ctx.body = clean;
+      }
     },
     close: async () => {
       await Promise.all(clients.map((client) => client.close()));

@@ -15,6 +15,7 @@ import {
   UpstreamError,
 } from '@llm-d/pipeline';
 import { droppedReasonHeader, gatewayFault } from './gateway-fault.ts';
+import { logLegAnswer, logLegRequest } from './leg-log.ts';
 import { relayedError } from './relayed-error.ts';
 
 /** One call whose answer is read here. */
@@ -99,15 +100,21 @@ export async function callLeg<T>(
   const own = [...ownHeaders(ctx, dependencies, phase, suffix, hasOwnId), ...headers];
   entry.requestBytes = body.byteLength;
   try {
-    const answer = await client.call({
+    const request = {
       path,
       headers: clientHeaders.forReading([...own, ...ctx.observedHeaders(entry)]),
       body,
+    };
+    logLegRequest(ctx, name, request);
+    const answer = await client.call({
+      ...request,
       signal,
       // Rendering and encoding leave nothing behind that a second run could double.
       isRepeatable: phase === undefined || phase === 'encode',
       counts: entry,
     });
+    const { status, body: answered } = answer;
+    logLegAnswer(ctx, name, { status, bodyBytes: answered.length, body: answered });
     entry.status = answer.status;
     entry.headersMs = ctx.elapsedMs() - (performance.now() - answer.headersAt);
     entry.responseBytes = answer.body.length;

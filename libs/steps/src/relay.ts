@@ -15,6 +15,7 @@ import {
 } from '@llm-d/pipeline';
 import { droppedReasonHeader, gatewayFault } from './gateway-fault.ts';
 import { HeldAnswer } from './held-answer.ts';
+import { AnswerHead, logLegRequest, logRelayedAnswer } from './leg-log.ts';
 import { noteRetry, noteServer, ownHeaders, servedByHeader } from './leg.ts';
 
 /** One decode call whose answer is the client's answer. */
@@ -65,6 +66,7 @@ export async function relayLeg(
   const refusal: { error?: UpstreamError } = {};
   let isDeferred = false;
   const all = [...own, ...ctx.observedHeaders(entry)];
+  const head = AnswerHead.of(ctx);
   try {
     const request = {
       path,
@@ -74,6 +76,7 @@ export async function relayLeg(
       signal,
       counts: entry,
     };
+    logLegRequest(ctx, step, request);
     await relay(ctx, step, client, request, {
       start(status, answered) {
         entry.status = status;
@@ -90,6 +93,8 @@ export async function relayLeg(
         return ctx.isStreaming || !isJson(answered) ? true : 'hold';
       },
       data(chunk) {
+        ctx.answerTail.add(chunk);
+        head?.add(chunk);
         entry.responseBytes = (entry.responseBytes ?? 0) + chunk.length;
       },
     });
@@ -100,6 +105,7 @@ export async function relayLeg(
     throw error;
   } finally {
     if (entry.retries !== undefined) noteRetry(ctx, step);
+    logRelayedAnswer(ctx, entry, head);
   }
   return !isDeferred;
 }
@@ -169,7 +175,7 @@ function breakOff(ctx: RelayContext, step: string, stream: StreamEnd, cause: unk
   if (stream.isEventStream && !isGone) {
     const event = errorEvent(toCoordinatorError(cause, step), ctx.requestId);
     ctx.sink.write(Buffer.concat([Buffer.from(stream.separator), event]));
-    ctx.sink.end();
+    ctx.sink.end(true);
   } else ctx.sink.abort();
   if (cause instanceof CoordinatorError) throw cause;
   throw new ResponseStartedError(step, 0, { cause });

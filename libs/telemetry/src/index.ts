@@ -1,1 +1,10 @@
+export { type ErrorCode, errorCode } from './error-code.ts';
+export {
+  type CountedDownload,
+  type CountedEnd,
+  type CountedRequest,
+  CoordinatorMetrics,
+} from './metrics.ts';
+export { type MetricsText } from './metrics-text.ts';
+export { type ModelSeries } from './model-table.ts';
 export { createLogger, type Logger, type LoggerOptions, type LogLevel } from './pino-logger.ts';

@@ -19,10 +19,10 @@ const bareMain = fileURLToPath(new URL('./bare-cascade.js', import.meta.url));
 const path = '/v1/chat/completions';
 
 /** What the coordinator is started with; YAML reads JSON. */
-const configText = (port: number, upstream: string): string =>
+const configText = (port: number, metricsPort: number, upstream: string): string =>
   JSON.stringify({
-    log_level: 1,
-    server: { listen_addr: `127.0.0.1:${port}` },
+    log_level: 2,
+    server: { listen_addr: `127.0.0.1:${port}`, metrics_port: metricsPort },
     gateway: { address: upstream },
     pipeline: {
       ...{ kv_connector: 'kv-nixl', ec_connector: 'ec-nixl', use_openai_format: true },
@@ -156,7 +156,7 @@ export async function benchCascade(args: string[]): Promise<void> {
     const upstream = await stub.start();
     const [barePort, port] = [await freePort(), await freePort()];
     const config = join(directory, 'coordinator.yaml');
-    await writeFile(config, configText(port, upstream));
+    await writeFile(config, configText(port, await freePort(), upstream));
     const bareCommand = `${process.execPath} ${bareMain} ${barePort} ${upstream} ${upstream}`;
     const bare = await start('bare cascade', bareCommand, barePort);
     const ours = await start('coordinator', values.command.replaceAll('{config}', config), port);

@@ -55,7 +55,7 @@ function addresses(stack: Stack, { directory }: Options): string {
   return `The stack stays up until Ctrl-C.
 
   gateway        ${stack.publicUrl}   (clients; legs go to ${stack.internalUrl})
-  coordinator    ${stack.coordinatorUrl}
+  coordinator    ${stack.coordinatorUrl}   (metrics: ${stack.coordinatorMetricsUrl})
   render-shim    ${stack.renderUrl}
 ${pods}
   logs           ${directory}/logs

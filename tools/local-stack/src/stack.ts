@@ -40,6 +40,7 @@ export interface Stack {
   /** The coordinator behind the public listener, addressed directly. */
   readonly coordinatorUrl: string;
   readonly coordinatorDebugUrl: string;
+  readonly coordinatorMetricsUrl: string;
   readonly pods: readonly Pod[];
   /** Starts one more coordinator with other pipeline settings; resolves with its address. */
   startCoordinator(name: string, settings: CoordinatorSettings): Promise<string>;
@@ -86,7 +87,8 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const next = (): number => ports.pop() ?? 0;
   const url = (port: number): string => `http://${host}:${port}`;
   const [publicPort, internalPort, adminPort] = [next(), next(), next()];
-  const [renderPort, coordinatorPort, debugPort] = [next(), next(), next()];
+  const [renderPort, coordinatorPort] = [next(), next()];
+  const [debugPort, metricsPort] = [next(), next()];
   // Coordinators and prefill workers agree on it.
   const bootstrapPort = String(next());
   const isConcurrent = kvConnector === 'kv-sglang';
@@ -169,7 +171,11 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   };
   const coordinator = coordinatorSpec('coordinator', coordinatorPort, {
     ...options.coordinator,
-    server: { debug_addr: `${host}:${debugPort}`, ...options.coordinator?.server },
+    server: {
+      debug_addr: `${host}:${debugPort}`,
+      metrics_port: metricsPort,
+      ...options.coordinator?.server,
+    },
   });
   try {
     const all = [...podSpecs.map(({ spec }) => spec), render, gateway, coordinator];
@@ -186,6 +192,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     renderUrl,
     coordinatorUrl: url(coordinatorPort),
     coordinatorDebugUrl: url(debugPort),
+    coordinatorMetricsUrl: `${url(metricsPort)}/metrics`,
     pods,
     async startCoordinator(name, settings) {
       const [port = 0] = await freePorts(1);
