@@ -275,7 +275,11 @@ describe('a leg that fails', () => {
 
   it('prefill while decode streams: one error event, then a cut', async () => {
     const started = Promise.withResolvers<void>();
-    play({ prefill: { delay: started.promise, status: 503 }, decode: stream('hang', never) });
+    play({
+      // A 503 without a body would be the gateway's own.
+      prefill: { delay: started.promise, status: 503, text: 'worker' },
+      decode: stream('hang', never),
+    });
     const write = sink.write.bind(sink);
     sink.write = (chunk) => {
       started.resolve();
@@ -297,20 +301,17 @@ describe('a leg that fails', () => {
     expect(rest).toEqual([]);
   });
 
-  it('prefill while decode sends a plain answer: the answer is cut', async () => {
-    const started = Promise.withResolvers<void>();
-    const decode = {
-      headers: { 'content-type': 'application/json' },
-      chunks: ['{', { wait: never }],
-    };
-    play({ prefill: { delay: started.promise, status: 500 }, decode });
-    const write = sink.write.bind(sink);
-    sink.write = (chunk) => {
-      started.resolve();
-      return write(chunk);
-    };
-    await expect(run()).rejects.toMatchObject({ upstreamStatus: 500 });
-    expect(sink).toMatchObject({ status: 200, ended: 'cut' });
+  it('prefill while decode sends a plain answer: that was kept back, so that the error is told', async () => {
+    const headers = { 'content-type': 'application/json' };
+    play({
+      prefill: { delay: arrival('decode'), status: 500, text: 'worker' },
+      decode: { headers, chunks: ['{', { wait: never }] },
+    });
+    await expect(run()).rejects.toMatchObject({ code: 'UPSTREAM_ERROR', upstreamStatus: 500 });
+    const [decode] = calls('decode');
+    await decode?.ended;
+    expect(decode?.aborted).toBe(true);
+    expect(sink).toMatchObject({ isStarted: false, text: '', ended: 'no' });
   });
 
   it('prefill after decode has answered in full: is logged alone', async () => {
