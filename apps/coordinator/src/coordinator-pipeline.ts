@@ -34,6 +34,8 @@ export function configurePipeline(
       kvLeaseMs: pipeline.kvLeaseMs,
       kvMultiSequence: pipeline.kvMultiSequence,
       trustsClientTransferParams: pipeline.trustsClientTransferParams,
+      maxBatchSize: pipeline.maxBatchSize,
+      maxBatchParallel: pipeline.maxBatchParallel,
       upstreamErrors: server.upstreamErrors,
       forwardResponseHeaders: pipeline.forwardResponseHeaders,
       onUnknownParam: (step, key, known) => {

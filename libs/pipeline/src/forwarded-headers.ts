@@ -73,6 +73,11 @@ export class ForwardedHeaders {
     return new ForwardedHeaders(pairs, withoutEncoding);
   }
 
+  /** The same headers for a request all of whose answers are read here. */
+  withoutEncoding(): ForwardedHeaders {
+    return new ForwardedHeaders(this.#pairsWithoutEncoding, this.#pairsWithoutEncoding);
+  }
+
   /** For a leg whose answer goes to the client as it is. */
   forRelay(own: readonly string[]): string[] {
     return [...this.#pairs, ...own];

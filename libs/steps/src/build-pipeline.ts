@@ -7,6 +7,7 @@ import {
   type StepDependencies,
   StepRegistry,
 } from '@llm-d/pipeline';
+import { type BatchOptions, runEachPrompt } from './batch/run-batch.ts';
 import { withoutClientTransferParams } from './client-transfer-params.ts';
 import { conditionalDecode } from './conditional-decode.ts';
 import { decode } from './decode.ts';
@@ -27,10 +28,8 @@ export const builtInSteps: readonly StepDefinition[] = [
 ];
 
 /** What a pipeline is built from. */
-export interface PipelineOptions extends Omit<
-  StepDependencies,
-  'gateway' | 'openUpstream' | 'hasTokensInLegs'
-> {
+export interface PipelineOptions
+  extends Omit<StepDependencies, 'gateway' | 'openUpstream' | 'hasTokensInLegs'>, BatchOptions {
   readonly steps: readonly StepConfig[];
   readonly gateway: UpstreamOptions;
   /** Further kinds of steps. */
@@ -71,6 +70,7 @@ export function buildPipeline(options: PipelineOptions): Pipeline {
       if (!dependencies.trustsClientTransferParams)
         ctx.body = withoutClientTransferParams(ctx.body);
     },
+    spread: runEachPrompt(options),
     close: async () => {
       await Promise.all(clients.map((client) => client.close()));
     },

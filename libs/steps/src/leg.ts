@@ -43,7 +43,9 @@ export function ownHeaders(
   phase: Phase | undefined,
   leg: string,
 ): string[] {
-  const id = wire.legRequestId === 'unique' && phase ? `${ctx.requestId}-${leg}` : ctx.requestId;
+  const prompt = ctx.promptIndex === undefined ? '' : `-${ctx.promptIndex}`;
+  const id =
+    wire.legRequestId === 'unique' && phase ? `${ctx.requestId}-${leg}${prompt}` : ctx.requestId;
   return [
     ...[...ctx.captured].flat(),
     ...[revisionDecisionIdHeader, ctx.revisionDecisionId],
