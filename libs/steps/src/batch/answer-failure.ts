@@ -10,13 +10,13 @@ import {
   UpstreamError,
 } from '@llm-d/pipeline';
 import { relayedError } from '../relayed-error.ts';
-import { type HeldAnswer } from './held-answer.ts';
+import { type PromptAnswer } from './prompt-answer.ts';
 
 /** The prompt of a batch that failed first, and what its worker answered. */
 export interface BatchFailure {
   readonly index: number;
   readonly error: unknown;
-  readonly answer: HeldAnswer & {
+  readonly answer: PromptAnswer & {
     /** An event of the worker that tells the failure. */
     readonly errorEvent?: Uint8Array | undefined;
   };
@@ -67,7 +67,7 @@ function explained({ index, error }: BatchFailure): CoordinatorError {
 
 function refusal(
   { status, step }: ResponseStartedError,
-  { body }: HeldAnswer,
+  { body }: PromptAnswer,
   isRelayed: boolean,
 ): CoordinatorError {
   const relayed = isRelayed ? relayedError(status, body) : undefined;

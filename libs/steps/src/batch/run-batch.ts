@@ -2,7 +2,7 @@ import { type JsonSpan } from '@llm-d/json-document';
 import { type RequestContext, type RunSteps, type StepDependencies } from '@llm-d/pipeline';
 import { runLimited } from '../run-limited.ts';
 import { answerFailure, type BatchFailure } from './answer-failure.ts';
-import { HeldBytes } from './held-answer.ts';
+import { HeldBytes } from './prompt-answer.ts';
 import { promptList } from './prompt-list.ts';
 import { StreamedBatch } from './streamed-batch.ts';
 import { WholeBatch } from './whole-batch.ts';

@@ -2,7 +2,7 @@ import { editObject, type JsonInput, type JsonSpan, jsonRaw } from '@llm-d/json-
 import { BadUpstreamAnswerError, type ResponseSink } from '@llm-d/pipeline';
 import { dataLines, EventSplitter } from './event-splitter.ts';
 import { batchHeaders, headerValue } from './headers.ts';
-import { HeldAnswer, type HeldBytes } from './held-answer.ts';
+import { PromptAnswer, type HeldBytes } from './prompt-answer.ts';
 import { placeChoices } from './place-choices.ts';
 import { readJson } from './read-json.ts';
 import { readUsage, totalUsage } from './sum-usage.ts';
@@ -11,7 +11,7 @@ import { readUsage, totalUsage } from './sum-usage.ts';
 const shared = ['id', 'created'] as const;
 
 /** The events that answer one prompt, passed on as they come with their places in the batch. */
-class StreamedAnswer extends HeldAnswer {
+class StreamedAnswer extends PromptAnswer {
   /** A worker's own report of a failure, as it came. */
   errorEvent: Uint8Array | undefined;
   /** The counts that came last. */
@@ -116,7 +116,7 @@ export class StreamedBatch {
   }
 
   /** False when the client reads slower. */
-  write({ status, headers }: HeldAnswer, pieces: readonly Uint8Array[]): boolean {
+  write({ status, headers }: PromptAnswer, pieces: readonly Uint8Array[]): boolean {
     if (!this.#sink.isStarted) this.#sink.start(status, batchHeaders(headers));
     return this.#sink.write(Buffer.concat(pieces));
   }

@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib';
 import { BadRequestError, ClientGoneError } from '@llm-d/pipeline';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Rig } from '../testing.ts';
-import { HeldAnswer, HeldBytes } from './held-answer.ts';
+import { PromptAnswer, HeldBytes } from './prompt-answer.ts';
 import { completion, firstId, playBatch, type SentBody, startBatch } from './testing.ts';
 
 let rig: Rig;
@@ -340,7 +340,7 @@ describe('what a batch holds', () => {
   it('ends the batch beyond its limit', () => {
     const errors: Error[] = [];
     const held = new HeldBytes((error) => errors.push(error), 10);
-    const [first, second] = [new HeldAnswer(held), new HeldAnswer(held)];
+    const [first, second] = [new PromptAnswer(held), new PromptAnswer(held)];
     first.write(Buffer.alloc(6));
     expect(errors).toEqual([]);
     second.write(Buffer.alloc(6));

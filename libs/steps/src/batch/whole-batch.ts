@@ -2,19 +2,19 @@ import { decodeContent } from '@llm-d/gateway';
 import { editObject, type JsonSpan } from '@llm-d/json-document';
 import { BadUpstreamAnswerError, type ResponseSink } from '@llm-d/pipeline';
 import { batchHeaders, headerValue } from './headers.ts';
-import { HeldAnswer, type HeldBytes, maxHeldBytes } from './held-answer.ts';
+import { PromptAnswer, type HeldBytes, maxBatchBytes } from './prompt-answer.ts';
 import { placeChoices } from './place-choices.ts';
 import { readJson } from './read-json.ts';
 import { readUsage, totalUsage } from './sum-usage.ts';
 
 /** The completion that answers one prompt. */
-class WholeAnswer extends HeldAnswer {
+class WholeAnswer extends PromptAnswer {
   #read: { root: JsonSpan; choices: JsonSpan } | undefined;
 
   /** @throws BadUpstreamAnswerError unless the answer is a completion. */
   async settle(): Promise<void> {
     const encoding = headerValue(this.headers, 'content-encoding');
-    const root = readJson(await decodeContent(this.body, encoding, maxHeldBytes));
+    const root = readJson(await decodeContent(this.body, encoding, maxBatchBytes));
     const choices = root?.get('choices');
     if (root && choices?.kind === 'array') this.#read = { root, choices };
     else throw new BadUpstreamAnswerError('decode', 'the answer is not a completion');

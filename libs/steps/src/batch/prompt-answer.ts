@@ -1,7 +1,7 @@
 import { BadUpstreamAnswerError, type ResponseSink } from '@llm-d/pipeline';
 
 /** Bytes of the answers of one batch that are held at a time. */
-export const maxHeldBytes = 64 * 1024 * 1024;
+export const maxBatchBytes = 64 * 1024 * 1024;
 
 /** Counts what a batch holds, and ends the batch when that is too much. */
 export class HeldBytes {
@@ -9,7 +9,7 @@ export class HeldBytes {
   readonly #abort: (error: Error) => void;
   #held = 0;
 
-  constructor(abort: (error: Error) => void, limit = maxHeldBytes) {
+  constructor(abort: (error: Error) => void, limit = maxBatchBytes) {
     this.#abort = abort;
     this.#limit = limit;
   }
@@ -24,7 +24,7 @@ export class HeldBytes {
 }
 
 /** An answer to one prompt of a batch that is kept until it is whole. */
-export class HeldAnswer implements ResponseSink {
+export class PromptAnswer implements ResponseSink {
   status = 0;
   headers: readonly string[] = [];
   readonly #pieces: Uint8Array[] = [];
