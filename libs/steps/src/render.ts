@@ -13,6 +13,7 @@ import {
 import { z } from 'zod';
 import { kwargsOf, readGenerateInput, readTokenIds } from './generate-input.ts';
 import { captureHeaders, readLeg } from './leg.ts';
+import { refuseOtherMedia } from './other-media.ts';
 import { bytesPerMb, count, positiveInteger } from './params.ts';
 import { isInside, readPlaceholder } from './placeholders.ts';
 import { checkPlaceholders, checkTokenCount } from './prompt-limits.ts';
@@ -77,6 +78,7 @@ export const render = defineStep({
           const answer = await call(ctx);
           ctx.tokenIds = renderedIds(answer);
           checkTokenCount(ctx.tokenIds.length, limits);
+          if (dependencies.hasTokensInLegs) refuseOtherMedia(ctx, answer.get('features'));
           ctx.media = renderedMedia(ctx, answer, ctx.tokenIds.length);
           checkPlaceholders(ctx, limits);
           break;
