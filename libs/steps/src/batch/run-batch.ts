@@ -19,18 +19,24 @@ export interface BatchOptions extends Pick<StepDependencies, 'upstreamErrors'> {
 export function runEachPrompt(
   options: BatchOptions,
 ): (ctx: RequestContext, runSteps: RunSteps) => Promise<void> {
-  return async (ctx, runSteps) => {
-    const prompts =
-      ctx.api === 'completions' ? promptList(ctx.body, options.maxBatchSize) : undefined;
-    const [only, second] = prompts ?? [];
-    if (prompts && second) {
-      await runBatch(ctx, prompts, runSteps, options);
-      return;
-    }
-    // A worker's answer to the only prompt of a list is the answer to the list, byte for byte.
-    if (only) ctx.body = ctx.body.with({ prompt: only });
-    await runSteps(ctx);
-  };
+  return (ctx, runSteps) =>
+    ctx.api === 'completions' ? runPrompts(ctx, runSteps, options) : runSteps(ctx);
+}
+
+async function runPrompts(
+  ctx: RequestContext,
+  runSteps: RunSteps,
+  options: BatchOptions,
+): Promise<void> {
+  const prompts = promptList(ctx.body, options.maxBatchSize);
+  if (prompts && prompts.length > 1) {
+    await runBatch(ctx, prompts, runSteps, options);
+    return;
+  }
+  // A worker's answer to the only prompt of a list is the answer to the list, byte for byte.
+  const [only] = prompts ?? [];
+  if (only) ctx.body = ctx.body.with({ prompt: only });
+  await runSteps(ctx);
 }
 
 async function runBatch(
