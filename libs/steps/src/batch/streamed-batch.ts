@@ -97,6 +97,7 @@ export class StreamedBatch {
   readonly #samples: number;
   readonly #heldBytes: HeldBytes;
   readonly #answers: StreamedAnswer[] = [];
+  #isStarted = false;
   #shared: Readonly<Record<string, JsonInput>> | undefined;
   #usageEvent: JsonSpan | undefined;
 
@@ -117,7 +118,8 @@ export class StreamedBatch {
 
   /** False when the client reads slower. */
   write({ status, headers }: PromptAnswer, pieces: readonly Uint8Array[]): boolean {
-    if (!this.#sink.isStarted) this.#sink.start(status, batchHeaders(headers));
+    if (!this.#isStarted) this.#sink.start(status, batchHeaders(headers));
+    this.#isStarted = true;
     return this.#sink.write(Buffer.concat(pieces));
   }
 
