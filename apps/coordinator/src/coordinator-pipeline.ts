@@ -42,6 +42,8 @@ export function configurePipeline(
       kvMultiSequence: pipeline.kvMultiSequence,
       bootstrapPort,
       trustsClientTransferParams: pipeline.trustsClientTransferParams,
+      maxBatchSize: pipeline.maxBatchSize,
+      maxBatchParallel: pipeline.maxBatchParallel,
       upstreamErrors: server.upstreamErrors,
       forwardResponseHeaders: pipeline.forwardResponseHeaders,
       onUnknownParam: (step, key, known) => {

@@ -83,6 +83,8 @@ describe('defaults', () => {
           kvMultiSequence: 'local',
           trustsClientTransferParams: false,
           hasPassthrough: true,
+          maxBatchSize: 128,
+          maxBatchParallel: 16,
           wire: {
             phaseHeader: 'EPP-Profile',
             generateTransferParams: 'top-level',

@@ -107,6 +107,8 @@ const pipeline = {
   kv_multi_sequence: oneOf('local', 'transfer').prefault('local'),
   trust_client_transfer_params: booleanOrText.prefault(false),
   passthrough: booleanOrText.prefault(true),
+  max_batch_size: integerOrText('a number of prompts, 1 or more', 1).prefault(128),
+  max_batch_parallel: integerOrText('a number of prompts, 1 or more', 1).prefault(16),
   wire: z.strictObject(wire, { error: 'a mapping' }).prefault({}),
   steps: z.array(step, { error: 'a list of steps' }).default([]),
 };
@@ -185,6 +187,9 @@ export const coordinatorConfig = z.strictObject(root).transform((file) => ({
     kvMultiSequence: file.pipeline.kv_multi_sequence,
     trustsClientTransferParams: file.pipeline.trust_client_transfer_params,
     hasPassthrough: file.pipeline.passthrough,
+    /** Prompts of one completions request, and how many of them run at the same time. */
+    maxBatchSize: file.pipeline.max_batch_size,
+    maxBatchParallel: file.pipeline.max_batch_parallel,
     wire: readWire(file.pipeline.wire),
     steps: file.pipeline.steps,
   },

@@ -1,3 +1,4 @@
+export { decodeContent } from './decode-content.ts';
 export { type Api, apiOfPath, apiPaths, legApi } from './paths.ts';
 export {
   defaultPhaseHeader,

@@ -80,6 +80,11 @@ export class ForwardedHeaders {
     return new ForwardedHeaders(kept(this.#pairs), kept(this.#pairsWithoutEncoding));
   }
 
+  /** The same headers for a request all of whose answers are read here. */
+  withoutEncoding(): ForwardedHeaders {
+    return new ForwardedHeaders(this.#pairsWithoutEncoding, this.#pairsWithoutEncoding);
+  }
+
   /** For a leg whose answer goes to the client as it is. */
   forRelay(own: readonly string[]): string[] {
     return [...this.#pairs, ...own];

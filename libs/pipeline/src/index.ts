@@ -31,7 +31,7 @@ export {
   type MediaReference,
   type MediaSource,
 } from './media-source.ts';
-export { Pipeline } from './pipeline.ts';
+export { Pipeline, type RunSteps } from './pipeline.ts';
 export {
   type MediaEntry,
   type Modality,

@@ -131,6 +131,19 @@ describe('Pipeline', () => {
     expect(seen).toEqual(['{"prepared":true}']);
   });
 
+  it('runs the prepared steps as often as a request needs them', async () => {
+    const seen: string[] = [];
+    const pipeline = new Pipeline([step('a', (ctx) => (seen.push(ctx.requestId), 'served'))], {
+      prepare: () => void seen.push('prepared'),
+      async spread(ctx, runSteps) {
+        await runSteps(ctx);
+        await runSteps(requestContext({ requestId: 'second' }));
+      },
+    });
+    await pipeline.run(requestContext({ requestId: 'first' }));
+    expect(seen).toEqual(['prepared', 'first', 'second']);
+  });
+
   it('closes what it was given to close', async () => {
     let closed = 0;
     const pipeline = new Pipeline([], { close: () => Promise.resolve(void closed++) });

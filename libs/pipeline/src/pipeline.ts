@@ -2,10 +2,14 @@ import { toCoordinatorError } from './errors.ts';
 import { type RequestContext } from './request-context.ts';
 import { type NamedStep } from './step-registry.ts';
 
+/** Takes a context through the steps; throws a CoordinatorError with the name of the step that failed. */
+export type RunSteps = (ctx: RequestContext) => Promise<void>;
+
 /** The steps of a deployment in order. Stateless: one pipeline runs all requests. */
 export class Pipeline {
   readonly steps: readonly NamedStep[];
   readonly #prepare: (ctx: RequestContext) => void;
+  readonly #spread: (ctx: RequestContext, runSteps: RunSteps) => Promise<void>;
   readonly #close: () => Promise<void>;
 
   constructor(
@@ -13,11 +17,14 @@ export class Pipeline {
     options: {
       /** Changes every request before its first step. */
       prepare?: (ctx: RequestContext) => void;
+      /** Runs the steps as often as a request needs them; once when absent. */
+      spread?: (ctx: RequestContext, runSteps: RunSteps) => Promise<void>;
       close?: () => Promise<void>;
     } = {},
   ) {
     this.steps = steps;
     this.#prepare = options.prepare ?? (() => {});
+    this.#spread = options.spread ?? ((ctx, runSteps) => runSteps(ctx));
     this.#close = options.close ?? (() => Promise.resolve());
   }
 
@@ -28,6 +35,10 @@ export class Pipeline {
    */
   async run(ctx: RequestContext): Promise<void> {
     this.#prepare(ctx);
+    await this.#spread(ctx, this.#runSteps);
+  }
+
+  readonly #runSteps = async (ctx: RequestContext): Promise<void> => {
     for (const { type, run } of this.steps) {
       const entry = ctx.begin({ name: type, kind: 'step' });
       try {
@@ -43,7 +54,7 @@ export class Pipeline {
         throw error;
       }
     }
-  }
+  };
 
   /** Closes the connections to gateway and side services. */
   async close(): Promise<void> {

@@ -1,5 +1,10 @@
+import { JsonDocument } from '@llm-d/json-document';
 import { describe, expect, it } from '@jest/globals';
-import { requestContext } from './testing.ts';
+import { MemorySink, requestContext } from './testing.ts';
+import { RequestContext } from './request-context.ts';
+import { ForwardedHeaders, headerPolicy } from './forwarded-headers.ts';
+import { type RequestObserver } from './timeline.ts';
+import { silentLogger } from './logger.ts';
 
 describe('RequestContext', () => {
   it.each([
@@ -25,5 +30,69 @@ describe('RequestContext', () => {
 
   it('counts time from the arrival of the request', () => {
     expect(requestContext().elapsedMs()).toBeGreaterThanOrEqual(0);
+  });
+});
+
+describe('the context of one prompt of a batch', () => {
+  const heard: string[] = [];
+  const observer: RequestObserver = {
+    started: ({ name, index }) => heard.push(`${name} ${index} started`),
+    finished: ({ name, index }) => heard.push(`${name} ${index} finished`),
+  };
+  const ctx = new RequestContext({
+    requestId: 'id-1',
+    revisionDecisionId: 'decision',
+    path: '/v1/completions',
+    api: 'completions',
+    headers: ForwardedHeaders.from(['accept-encoding', 'gzip', 'x-a', '1'], headerPolicy()),
+    body: JsonDocument.parse(Buffer.from('{"model":"m","prompt":["a","b"],"stream":true}')),
+    signal: new AbortController().signal,
+    sink: new MemorySink(),
+    log: silentLogger,
+    observers: [observer],
+  });
+  const own = {
+    body: ctx.body.with({ prompt: 'b' }),
+    signal: new AbortController().signal,
+    sink: new MemorySink(),
+  };
+  const second = ctx.forPrompt(1, own);
+
+  it('belongs to the same request', () => {
+    expect(second).toMatchObject({
+      ...{ requestId: 'id-1', revisionDecisionId: 'decision', path: '/v1/completions' },
+      ...{ api: 'completions', model: 'm', isStreaming: true, promptIndex: 1 },
+    });
+    expect(ctx.promptIndex).toBeUndefined();
+  });
+
+  it('has a body, a signal, a sink and results of its own', () => {
+    expect(second).toMatchObject(own);
+    second.captured.set('x-llm-d-disagg-revision', '7');
+    expect(ctx.captured.size).toBe(0);
+  });
+
+  it('asks workers for answers that can be read', () => {
+    expect(second.headers.forRelay([])).toEqual(['x-a', '1']);
+    expect(ctx.headers.forRelay([])).toEqual(['accept-encoding', 'gzip', 'x-a', '1']);
+  });
+
+  it('notes its steps and legs in the timeline of the request, under its position', () => {
+    const started = second.begin({ name: 'decode', kind: 'leg' });
+    second.finish(started);
+    ctx.begin({ name: 'whole', kind: 'step' });
+    second.begin({ name: 'encode', kind: 'leg', index: 5 });
+    expect(ctx.timeline.map(({ name, index }) => [name, index])).toEqual([
+      ['decode', 1],
+      ['whole', undefined],
+      ['encode', 5],
+    ]);
+    expect(second.timeline).toBe(ctx.timeline);
+    expect(heard).toEqual([
+      'decode 1 started',
+      'decode 1 finished',
+      'whole undefined started',
+      'encode 5 started',
+    ]);
   });
 });

@@ -48,7 +48,12 @@ export interface RequestInit {
   readonly queueMs?: number | undefined;
   /** Hear of every step and leg. */
   readonly observers?: readonly RequestObserver[];
+  /** Position of the prompt in a batch. */
+  readonly promptIndex?: number;
 }
+
+/** What a prompt of a batch has for itself. */
+export type PromptInit = Pick<RequestInit, 'body' | 'signal' | 'sink'>;
 
 /** Everything that is known about one request; lives as long as the request. */
 export class RequestContext {
@@ -67,6 +72,8 @@ export class RequestContext {
   readonly isStreaming: boolean;
   /** Time that the request waited for its turn before its body was read. */
   readonly queueMs: number;
+  /** Position of the prompt in a batch; undefined for a request with one prompt. */
+  readonly promptIndex: number | undefined;
 
   /** The client's body with the edits of the steps so far. */
   body: JsonDocument;
@@ -84,13 +91,15 @@ export class RequestContext {
   renewKv: (() => Promise<void>) | undefined;
   /** Response headers of earlier legs that later legs carry, by lower-case name. */
   readonly captured = new Map<string, string>();
-  readonly timeline: TimelineEntry[] = [];
   /** The end of the answer that a worker gave the client. */
   readonly answerTail = new AnswerTail();
+  /** Steps and legs in order of their start; those of a batch stand in one timeline. */
+  readonly timeline: TimelineEntry[];
   readonly #arrivedAt: number;
   readonly #observers: readonly RequestObserver[];
 
-  constructor(init: RequestInit) {
+  constructor(init: RequestInit, timeline: TimelineEntry[] = []) {
+    this.timeline = timeline;
     this.requestId = init.requestId;
     this.revisionDecisionId = init.revisionDecisionId;
     this.path = init.path;
@@ -103,8 +112,27 @@ export class RequestContext {
     this.model = init.body.text('model') ?? '';
     this.isStreaming = init.body.isTrue('stream');
     this.queueMs = init.queueMs ?? 0;
+    this.promptIndex = init.promptIndex;
     this.#arrivedAt = init.arrivedAt ?? performance.now();
     this.#observers = init.observers ?? [];
+  }
+
+  /**
+   * The context of one prompt of a batch: the same request to timeline and observers, with results and an answer of its
+   * own. The answer is read here, so the client's `accept-encoding` does not apply.
+   */
+  forPrompt(promptIndex: number, own: PromptInit): RequestContext {
+    const { requestId, revisionDecisionId, path, api, log } = this;
+    return new RequestContext(
+      {
+        ...{ requestId, revisionDecisionId, path, api, log, promptIndex },
+        headers: this.headers.withoutEncoding(),
+        arrivedAt: this.#arrivedAt,
+        observers: this.#observers,
+        ...own,
+      },
+      this.timeline,
+    );
   }
 
   /** Milliseconds since the request arrived. */
@@ -114,7 +142,8 @@ export class RequestContext {
 
   /** Notes in the timeline that a step or leg begins. */
   begin(started: Pick<TimelineEntry, 'name' | 'kind' | 'index' | 'phase'>): TimelineEntry {
-    const entry: TimelineEntry = { ...started, startMs: this.elapsedMs() };
+    const index = started.index ?? this.promptIndex;
+    const entry: TimelineEntry = { ...started, index, startMs: this.elapsedMs() };
     this.timeline.push(entry);
     for (const observer of this.#observers) observer.started(entry);
     return entry;

@@ -5,7 +5,7 @@ export interface TimelineEntry {
   /** Step name; a leg has its step's name too. */
   readonly name: string;
   readonly kind: 'step' | 'leg';
-  /** Position among the legs of one step. */
+  /** Position among the legs of one step; in a batch of prompts, also of steps, the position of the prompt. */
   readonly index?: number | undefined;
   /** Undefined for steps, and for legs that do not go through the gateway. */
   readonly phase?: Phase | undefined;
@@ -32,7 +32,10 @@ export function legName({ name, phase }: Pick<TimelineEntry, 'name' | 'phase'>):
 
 /** Hears of the steps and legs of one request while it runs, for metrics and traces. Must not throw. */
 export interface RequestObserver {
-  /** A leg starts within the step that started last and has not finished. */
+  /**
+   * A leg starts within the step that started last and has not finished. The prompts of a batch run side by side: there
+   * it is the step of the leg's name and index.
+   */
   started(entry: TimelineEntry): void;
   /** Headers that a leg carries, such as `traceparent`; names and values in turn. */
   legHeaders?(leg: TimelineEntry): readonly string[];

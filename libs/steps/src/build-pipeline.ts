@@ -7,6 +7,7 @@ import {
   type StepDependencies,
   StepRegistry,
 } from '@llm-d/pipeline';
+import { type BatchOptions, runEachPrompt } from './batch/run-batch.ts';
 import { withoutClientTransferParams } from './client-transfer-params.ts';
 import { conditionalDecode } from './conditional-decode.ts';
 import { decode } from './decode.ts';
@@ -29,10 +30,8 @@ export const builtInSteps: readonly StepDefinition[] = [
 ];
 
 /** What a pipeline is built from. */
-export interface PipelineOptions extends Omit<
-  StepDependencies,
-  'openUpstream' | 'hasTokensInLegs'
-> {
+export interface PipelineOptions
+  extends Omit<StepDependencies, 'openUpstream' | 'hasTokensInLegs'>, BatchOptions {
   readonly steps: readonly StepConfig[];
   /** Closed with the pipeline. */
   readonly gateway: UpstreamClient;
@@ -76,6 +75,7 @@ export function buildPipeline(options: PipelineOptions): Pipeline {
         ctx.body = clean;
       }
     },
+    spread: runEachPrompt(options),
     close: async () => {
       await Promise.all(clients.map((client) => client.close()));
     },

@@ -55,8 +55,9 @@ export function ownHeaders(
   leg: string,
   hasOwnId = false,
 ): string[] {
+  const prompt = ctx.promptIndex === undefined ? '' : `-${ctx.promptIndex}`;
   const isUnique = hasOwnId || (wire.legRequestId === 'unique' && phase !== undefined);
-  const id = isUnique ? `${ctx.requestId}-${leg}` : ctx.requestId;
+  const id = isUnique ? `${ctx.requestId}-${leg}${prompt}` : ctx.requestId;
   return [
     ...[...ctx.captured].flat(),
     ...[revisionDecisionIdHeader, ctx.revisionDecisionId],

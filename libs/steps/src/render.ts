@@ -13,6 +13,7 @@ import {
 import { z } from 'zod';
 import { kwargsOf, readGenerateInput, readTokenIds } from './generate-input.ts';
 import { captureHeaders, readLeg } from './leg.ts';
+import { refuseOtherMedia } from './other-media.ts';
 import { bytesPerMb, count, positiveInteger } from './params.ts';
 import { isInside, readPlaceholder } from './placeholders.ts';
 import { checkPlaceholders, checkTokenCount } from './prompt-limits.ts';
@@ -78,6 +79,7 @@ export const render = defineStep({
           const answer = await call(ctx);
           ctx.tokenIds = renderedIds(answer);
           checkTokenCount(ctx.tokenIds.length, limits);
+          if (dependencies.hasTokensInLegs) refuseOtherMedia(ctx, answer.get('features'));
           ctx.media = renderedMedia(ctx, answer, ctx.tokenIds.length);
           checkPlaceholders(ctx, limits);
           break;
@@ -142,15 +144,12 @@ function onlyElement(answer: JsonSpan): JsonSpan {
   throw invalid(`the answer must be a list of one prompt, it has ${elements.length}`);
 }
 
-/** A prompt that came as token ids. */
+/** A prompt that came as token ids; the prompts of a batch come here one by one. */
 function promptIds(prompt: JsonSpan | undefined, checkCount: (count: number) => void): TokenIds {
   const refused = (message: string): BadRequestError =>
     new BadRequestError(`prompt ${message}`, { param: 'prompt' });
   if (prompt?.kind !== 'array') throw refused('must be a text or a list of token ids');
   const [first] = prompt.elements();
-  if (first?.kind === 'string' || first?.kind === 'array') {
-    throw refused('batches are not supported: send one prompt a request');
-  }
   if (first && first.kind !== 'number') throw refused('must be a text or a list of token ids');
   if (first) checkCount(TokenIds.count(prompt));
   return readTokenIds(prompt, 'prompt');

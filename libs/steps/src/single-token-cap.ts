@@ -11,6 +11,8 @@ export const singleTokenCap: Record<Api, Edits> = {
   chat: {
     max_tokens: 1,
     max_completion_tokens: 1,
+    // The Responses API's cap has no meaning here, and must not contradict where somebody reads it (cases.md C34).
+    max_output_tokens: undefined,
     stream: false,
     min_tokens: undefined,
     stream_options: undefined,

@@ -90,6 +90,8 @@ export class Rig {
           : { type, params },
       ),
       gateway: this.#open({ address: this.gateway.url }),
+      maxBatchSize: 64,
+      maxBatchParallel: 8,
       onUnknownParam: (step, key) => {
         throw new Error(`unknown parameter ${step}.${key}`);
       },
