@@ -303,4 +303,20 @@ describe('admission', () => {
     while (admission.running > 0) await new Promise(setImmediate);
     expect(admission.bodyBytesHeld).toBe(0);
   });
+
+  it('tells requests that wait when the process has to go', async () => {
+    gateway.play({ beforeHeaders: 'hang' });
+    const index = gateway.calls.length;
+    await start({ max_concurrent_requests: 1, max_queued_requests: 1 });
+    const ask = () => fetch(running.url + path, { method: 'POST', body: '{"model":"m"}' });
+    const asked = [ask(), ask()];
+    await gateway.received(index);
+    while (coordinator?.admission.queued !== 1) await new Promise(setImmediate);
+    expect(await running.stop()).toBe(true);
+    for (const response of await Promise.all(asked)) {
+      expect(response.status).toBe(503);
+      expect(await response.json()).toMatchObject({ error: { code: 'SHUTTING_DOWN' } });
+    }
+    expect(gateway.calls).toHaveLength(index + 1);
+  });
 });

@@ -16,7 +16,10 @@ export interface RunningRequest {
 export class RunningRequests {
   readonly #running = new Set<AbortController>();
 
+  readonly #cut: AbortSignal;
+
   constructor(lifecycle: Lifecycle) {
+    this.#cut = lifecycle.cut;
     lifecycle.cut.addEventListener('abort', () => {
       for (const running of this.#running) running.abort(new ShuttingDownError());
     });
@@ -29,6 +32,8 @@ export class RunningRequests {
       if (!response.writableFinished) running.abort(new ClientGoneError());
     };
     if (response.destroyed) onClose();
+    // Its turn may come when those before it are cut.
+    if (this.#cut.aborted) running.abort(new ShuttingDownError());
     response.once('close', onClose);
     this.#running.add(running);
     const timer =
