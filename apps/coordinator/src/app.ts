@@ -5,11 +5,12 @@ import {
   Admission,
   createService,
   type DependencyCheck,
+  isProbe,
   type Service,
   ServerTls,
 } from '@llm-d/service';
 import { Passthrough } from '@llm-d/steps';
-import { type Logger } from '@llm-d/telemetry';
+import { type Logger, traceHeaders, type Tracing } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
 import { canConnect } from './can-connect.ts';
 import { configurePipeline } from './coordinator-pipeline.ts';
@@ -25,6 +26,8 @@ export interface AppOptions {
   readonly media?: MediaFetcherConfig;
   /** Where SGLang prefill pods wait for decode pods; 8998 when absent. */
   readonly bootstrapPort?: number;
+  /** Absent where requests are not traced; whoever started it closes it. */
+  readonly tracing?: Tracing | undefined;
 }
 
 /** A coordinator that does not listen yet. */
@@ -42,7 +45,7 @@ export interface Coordinator {
 
 /** Builds a coordinator from its configuration. Throws a ConfigError when its steps cannot work. */
 export async function createApp(options: AppOptions): Promise<Coordinator> {
-  const { config, logger } = options;
+  const { config, logger, tracing } = options;
   const { server, pipeline: pipelineConfig } = config;
   const fetcher = new MediaFetcher(options.media);
   const { pipeline, gateway, warnings } = configurePipeline(
@@ -59,6 +62,8 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
       ...pipelineConfig.forwardResponseHeaders,
       pipelineConfig.wire.phaseHeader,
       pipelineConfig.wire.pinHeader,
+      // With spans of our own every leg carries the trace context of its span.
+      ...(tracing ? traceHeaders : []),
     ],
   };
   const passthrough = pipelineConfig.hasPassthrough
@@ -78,12 +83,14 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
         streamKeepAliveMs: server.streamKeepAliveMs,
         logger,
         recent,
+        tracing,
       },
       passthrough && {
         passthrough,
         headerPolicy: headerPolicy({ ...headers, hasClientBody: true }),
         logger,
         recent,
+        tracing,
       },
     ),
     logger,
@@ -94,7 +101,9 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     admission,
     unknownPaths: passthrough && PassthroughHandler,
     dependencies: dependencies(config),
+    logFields: tracing && ((request) => tracing.of(request)?.ids),
   });
+  tracing?.watch(service.getHttpServer(), isProbe);
   return {
     service,
     warnings,

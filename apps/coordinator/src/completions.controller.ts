@@ -12,9 +12,11 @@ import {
   InternalError,
   type Pipeline,
   RequestContext,
+  type RequestObserver,
   toErrorResponse,
 } from '@llm-d/pipeline';
 import { HttpSink, KeepAliveSink } from '@llm-d/service';
+import { type TraceIds } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { logFailure } from './log-failure.ts';
 import { RequestLog } from './request-log.ts';
@@ -56,6 +58,8 @@ export class CompletionsController {
     const { raw: response } = reply;
     const arrivedAt = performance.now() - reply.elapsedTime;
     const bytes = request.body as Buffer;
+    const trace = this.options.tracing?.of(request.raw);
+    trace?.identify(request.id, request.routeOptions.url);
     const body = parse(bytes);
     const parseMs = performance.now() - arrivedAt;
 
@@ -67,15 +71,19 @@ export class CompletionsController {
       isStreaming && streamKeepAliveMs > 0
         ? new KeepAliveSink(response, request.id, streamKeepAliveMs)
         : new HttpSink(response, request.id);
+    const { pipeline } = this.options;
+    const pipelineTrace = trace?.beginPipeline(pipeline.steps.length);
     const ctx = toRequestContext(request, this.options, {
       body,
       arrivedAt,
       sink,
       signal: running.signal,
+      observers: pipelineTrace ? [pipelineTrace] : [],
+      trace: trace?.ids,
     });
     let error: CoordinatorError | undefined;
     try {
-      await this.options.pipeline.run(ctx);
+      await pipeline.run(ctx);
       if (!sink.isStarted) throw new Error('no step answered the request');
     } catch (thrown) {
       error = thrown instanceof CoordinatorError ? thrown : new InternalError(thrown);
@@ -83,9 +91,10 @@ export class CompletionsController {
     } finally {
       running.release();
     }
+    pipelineTrace?.end(ctx, error);
     const { status, sentBytes: responseBytes } = sink;
-    const requestBytes = bytes.length;
-    recordRequest(this.options, ctx, { error, status, parseMs, requestBytes, responseBytes });
+    const end = { error, status, parseMs, requestBytes: bytes.length, responseBytes };
+    recordRequest(this.options, ctx, end, trace?.ids);
   }
 }
 
@@ -101,7 +110,14 @@ function parse(bytes: Buffer): JsonDocument {
 function toRequestContext(
   request: FastifyRequest,
   { headerPolicy, logger }: CompletionsOptions,
-  own: { body: JsonDocument; arrivedAt: number; sink: HttpSink; signal: AbortSignal },
+  own: {
+    body: JsonDocument;
+    arrivedAt: number;
+    sink: HttpSink;
+    signal: AbortSignal;
+    observers: readonly RequestObserver[];
+    trace: TraceIds | undefined;
+  },
 ): RequestContext {
   // The route's own spelling: a client may add slashes.
   const path = request.routeOptions.url ?? '';
@@ -115,7 +131,7 @@ function toRequestContext(
     api,
     headers: ForwardedHeaders.from(request.raw.rawHeaders, headerPolicy),
     queueMs: request.ticket?.queueMs,
-    log: new RequestLog(logger, request.id),
+    log: new RequestLog(logger, request.id, own.trace),
   });
 }
 

@@ -1,14 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError, describeProblem, loadConfig, parseFlags } from '@llm-d/config';
 import { type MediaFetcherConfig } from '@llm-d/media';
-import { type ListenAddress, parseListenAddress, runService } from '@llm-d/service';
-import { createLogger, type Logger, type LoggerOptions } from '@llm-d/telemetry';
+import { Lifecycle, type ListenAddress, parseListenAddress, runService } from '@llm-d/service';
+import { createLogger, type Logger, type LoggerOptions, startTracing } from '@llm-d/telemetry';
 import { parseBootstrapPort } from '@llm-d/steps';
 import { createApp } from './app.ts';
 import { isLoopback, startDebugServer } from './debug-server.ts';
 
 /** Connections to upstreams close in no time unless requests are left behind by a second signal. */
 const closeLimitMs = 1_000;
+const maxFlushMs = 5_000;
 
 /** The outside of a coordinator process. */
 export interface ProcessOptions {
@@ -53,7 +54,9 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
   });
   const media = mediaProxy(environment);
   const bootstrap = parseBootstrapPort(environment['SGLANG_BOOTSTRAP_PORT']);
-  const coordinator = await createApp({ config, logger, media, bootstrapPort: bootstrap.port });
+  const tracing = config.tracing ? await startTracing(environment, logger) : undefined;
+  const bootstrapPort = bootstrap.port;
+  const coordinator = await createApp({ config, logger, media, bootstrapPort, tracing });
   if (flags.strictConfig && coordinator.warnings.length > 0) {
     throw new ConfigError(coordinator.warnings);
   }
@@ -67,7 +70,6 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
   if (server.isSecure && server.tls.certificatePath === '') {
     logger.warn('server.cert_path: not set, clients get a self-signed certificate');
   }
-  if (config.tracing) logger.warn('tracing: has no effect in this version');
   for (const flag of flags.ignored) logger.warn(`${flag}: has no effect`);
   logger.info(
     {
@@ -80,6 +82,7 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
       has_media_proxy: media.proxy !== undefined,
       no_proxy: media.proxy?.noProxy,
       tls: server.isSecure,
+      is_traced: tracing !== undefined,
       shutdown_timeout_ms: server.shutdownTimeoutMs,
     },
     'starting',
@@ -91,6 +94,7 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
       : undefined;
   if (debugAddress && !debugServer) return 1;
   if (debugServer) logger.info(debugServer.address(), 'debug listener');
+  const lifecycle = coordinator.service.get(Lifecycle);
   const exitCode = await runService(coordinator.service, {
     ...address,
     logger,
@@ -99,7 +103,14 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
   });
   debugServer?.close();
   await Promise.race([coordinator.close(), sleep(closeLimitMs, undefined, { ref: false })]);
+  const drainMs = performance.now() - (lifecycle.drainingSince ?? performance.now());
+  await tracing?.close(flushMs(server.drainDelayMs + server.shutdownTimeoutMs - drainMs));
   return exitCode;
+}
+
+/** The last spans go out in what the drain has left of its limit. A collector that is gone holds the exit up no longer. */
+function flushMs(leftMs: number): number {
+  return Math.min(Math.max(leftMs, closeLimitMs), maxFlushMs);
 }
 
 function reportDebugFailure(logger: Logger) {

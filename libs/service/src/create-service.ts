@@ -10,7 +10,7 @@ import { type Logger } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { type Admission, Ticket } from './admission.ts';
 import { answerClientError, plainHttp } from './client-error.ts';
-import { ErrorFilter } from './error.filter.ts';
+import { ErrorFilter, type LogFields } from './error.filter.ts';
 import {
   type DependencyCheck,
   dependencyChecks,
@@ -57,6 +57,7 @@ export interface ServiceOptions {
   readonly unknownPaths?: InjectionToken<UnknownPathHandler> | undefined;
   /** What `/readyz?verbose` shows, by name. */
   readonly dependencies?: Readonly<Record<string, DependencyCheck>>;
+  readonly logFields?: LogFields | undefined;
 }
 
 /**
@@ -69,7 +70,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   const { idleTimeoutMs = readTimeoutMs } = options;
   const pendingBodies: PendingBodies = new WeakMap();
   // A refused upload is longer than the limit: with no more patience than that its sender would see a reset.
-  const filter = new ErrorFilter(logger, 2 * bodyLimitBytes, pendingBodies);
+  const filter = new ErrorFilter(logger, 2 * bodyLimitBytes, pendingBodies, options.logFields);
 
   const http = {
     requestTimeout: readTimeoutMs,

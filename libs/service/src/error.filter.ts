@@ -1,4 +1,4 @@
-import { STATUS_CODES } from 'node:http';
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '@nestjs/common';
 import { requestIdHeader } from '@llm-d/gateway';
 import { CoordinatorError, InternalError, toErrorResponse } from '@llm-d/pipeline';
@@ -8,17 +8,27 @@ import { type PendingBodies } from './upload.ts';
 import { RequestError } from './request-error.ts';
 import { sendAndClose } from './send-and-close.ts';
 
+/** What log lines about a request hold besides its id. */
+export type LogFields = (request: IncomingMessage) => object | undefined;
+
 /** The one place that turns an exception at the edge into an OpenAI-shaped answer. */
 @Catch()
 export class ErrorFilter implements ExceptionFilter {
   readonly #logger: Logger;
   readonly #lingerBytes: number;
   readonly #pending: PendingBodies;
+  readonly #logFields: LogFields;
 
-  constructor(logger: Logger, lingerBytes: number, pending: PendingBodies) {
+  constructor(
+    logger: Logger,
+    lingerBytes: number,
+    pending: PendingBodies,
+    logFields: LogFields = () => undefined,
+  ) {
     this.#logger = logger;
     this.#lingerBytes = lingerBytes;
     this.#pending = pending;
+    this.#logFields = logFields;
   }
 
   catch(error: unknown, host: ArgumentsHost): void {
@@ -30,14 +40,9 @@ export class ErrorFilter implements ExceptionFilter {
   answer(thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
     const error = toClientError(thrown);
     const { status, code, message } = error;
-    if (status >= 500) {
-      this.#logger.error({ request_id: request.id, code, err: thrown }, 'request failed');
-    } else {
-      this.#logger.info(
-        { request_id: request.id, status, code, error: message },
-        'request refused',
-      );
-    }
+    const ids = { request_id: request.id, ...this.#logFields(request.raw) };
+    if (status >= 500) this.#logger.error({ ...ids, code, err: thrown }, 'request failed');
+    else this.#logger.info({ ...ids, status, code, error: message }, 'request refused');
     const response = reply.raw;
     if (response.destroyed || response.writableEnded) return;
     if (response.headersSent) {
