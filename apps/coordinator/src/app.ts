@@ -5,11 +5,12 @@ import {
   Admission,
   createService,
   type DependencyCheck,
+  isProbe,
   type Service,
   ServerTls,
 } from '@llm-d/service';
 import { Passthrough } from '@llm-d/steps';
-import { CoordinatorMetrics, type Logger } from '@llm-d/telemetry';
+import { CoordinatorMetrics, type Logger, traceHeaders, type Tracing } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
 import { canConnect } from './can-connect.ts';
 import { configurePipeline } from './coordinator-pipeline.ts';
@@ -28,6 +29,8 @@ export interface AppOptions {
   readonly bootstrapPort?: number;
   /** What counts the requests; one of its own when absent. */
   readonly metrics?: CoordinatorMetrics;
+  /** Absent where requests are not traced; whoever started it closes it. */
+  readonly tracing?: Tracing | undefined;
 }
 
 /** A coordinator that does not listen yet. */
@@ -46,7 +49,7 @@ export interface Coordinator {
 
 /** Builds a coordinator from its configuration. Throws a ConfigError when its steps cannot work. */
 export async function createApp(options: AppOptions): Promise<Coordinator> {
-  const { config, logger, metrics = new CoordinatorMetrics() } = options;
+  const { config, logger, tracing, metrics = new CoordinatorMetrics() } = options;
   const { server, pipeline: pipelineConfig } = config;
   const fetcher = new MediaFetcher({
     ...options.media,
@@ -68,6 +71,8 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
       ...pipelineConfig.forwardResponseHeaders,
       pipelineConfig.wire.phaseHeader,
       pipelineConfig.wire.pinHeader,
+      // With spans of our own every leg carries the trace context of its span.
+      ...(tracing ? traceHeaders : []),
     ],
   };
   const passthrough = pipelineConfig.hasPassthrough
@@ -90,12 +95,14 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
         phaseHeader: pipelineConfig.wire.phaseHeader,
         logger,
         recent,
+        tracing,
       },
       passthrough && {
         passthrough,
         headerPolicy: headerPolicy({ ...headers, hasClientBody: true }),
         logger,
         recent,
+        tracing,
       },
     ),
     logger,
@@ -107,7 +114,9 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     observer: edgeMetrics(metrics),
     unknownPaths: passthrough && PassthroughHandler,
     dependencies: dependencies(config),
+    logFields: tracing && ((request) => tracing.of(request)?.ids),
   });
+  tracing?.watch(service.getHttpServer(), isProbe);
   return {
     service,
     warnings,

@@ -18,7 +18,7 @@ import {
   toErrorResponse,
 } from '@llm-d/pipeline';
 import { HttpSink, KeepAliveSink } from '@llm-d/service';
-import { type CoordinatorMetrics } from '@llm-d/telemetry';
+import { type CoordinatorMetrics, type TraceIds } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { logFailure } from './log-failure.ts';
 import { AnswerReceipt, type ReceiptOptions, serverTimingRequestHeader } from './answer-receipt.ts';
@@ -69,6 +69,8 @@ export class CompletionsController {
     const { raw: response } = reply;
     const arrivedAt = performance.now() - reply.elapsedTime;
     const bytes = request.body as Buffer;
+    const trace = this.options.tracing?.of(request.raw);
+    trace?.identify(request.id, request.routeOptions.url);
     const body = parse(bytes);
     const parseMs = performance.now() - arrivedAt;
 
@@ -80,11 +82,15 @@ export class CompletionsController {
       isStreaming && streamKeepAliveMs > 0
         ? new KeepAliveSink(response, request.id, streamKeepAliveMs)
         : new HttpSink(response, request.id);
+    const { pipeline } = this.options;
+    const pipelineTrace = trace?.beginPipeline(pipeline.steps.length);
     const ctx = toRequestContext(request, this.options, {
       body,
       arrivedAt,
       sink,
       signal: running.signal,
+      pipelineTrace,
+      trace: trace?.ids,
     });
     sink.extras = this.#receiptFor(request, ctx);
     const counted = metrics.requestParsed(ctx.model);
@@ -94,7 +100,7 @@ export class CompletionsController {
     });
     let error: CoordinatorError | undefined;
     try {
-      await this.options.pipeline.run(ctx);
+      await pipeline.run(ctx);
       if (!sink.isStarted) throw new Error('no step answered the request');
     } catch (thrown) {
       error = thrown instanceof CoordinatorError ? thrown : new InternalError(thrown);
@@ -102,12 +108,13 @@ export class CompletionsController {
     } finally {
       running.release();
     }
+    pipelineTrace?.end(ctx, error);
     const { status, sentBytes: responseBytes } = sink;
     const requestBytes = bytes.length;
     const usage = readUsage(ctx.answerTail.bytes);
     const end = { error, status, parseMs, requestBytes, responseBytes, usage };
     metrics.requestEnded(counted, ctx, end);
-    recordRequest(this.options, ctx, end);
+    recordRequest(this.options, ctx, end, trace?.ids);
     logAnswer(ctx.log, sink, ctx.requestId);
   }
 
@@ -131,13 +138,20 @@ function parse(bytes: Buffer): JsonDocument {
 function toRequestContext(
   request: FastifyRequest,
   { headerPolicy, logger, metrics }: CompletionsOptions,
-  own: { body: JsonDocument; arrivedAt: number; sink: HttpSink; signal: AbortSignal },
+  own: {
+    body: JsonDocument;
+    arrivedAt: number;
+    sink: HttpSink;
+    signal: AbortSignal;
+    pipelineTrace: RequestObserver | undefined;
+    trace: TraceIds | undefined;
+  },
 ): RequestContext {
   // The route's own spelling: a client may add slashes.
   const path = request.routeOptions.url ?? '';
   const api = apiOfPath(path);
   if (!api) throw new Error(`${path} is no inference path`);
-  const log = new RequestLog(logger, request.id);
+  const log = new RequestLog(logger, request.id, own.trace);
   return new RequestContext({
     ...own,
     requestId: request.id,
@@ -147,12 +161,19 @@ function toRequestContext(
     headers: ForwardedHeaders.from(request.raw.rawHeaders, headerPolicy),
     queueMs: request.ticket?.queueMs,
     log,
-    observers: observersFor(metrics, log),
+    observers: observersFor(metrics, log, own.pipelineTrace),
   });
 }
 
-function observersFor(metrics: CoordinatorMetrics, log: Logger): RequestObserver[] {
-  return log.isLevelEnabled?.('trace') ? [metrics, new StepTrace(log)] : [metrics];
+function observersFor(
+  metrics: CoordinatorMetrics,
+  log: Logger,
+  pipelineTrace: RequestObserver | undefined,
+): RequestObserver[] {
+  const observers: RequestObserver[] = [metrics];
+  if (pipelineTrace) observers.push(pipelineTrace);
+  if (log.isLevelEnabled?.('trace')) observers.push(new StepTrace(log));
+  return observers;
 }
 
 /** Tells the client what went wrong, as far as it can still be told. */

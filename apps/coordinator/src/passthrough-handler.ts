@@ -39,6 +39,8 @@ export class PassthroughHandler implements UnknownPathHandler {
     const { raw } = request;
     const { id: requestId, url: target } = request;
     const arrivedAt = performance.now() - reply.elapsedTime;
+    const trace = this.#options.tracing?.of(raw);
+    trace?.identify(requestId);
     // Whether an answer is a stream cannot be known before it comes: no limit for the whole of it.
     const running = this.#runningRequests.add(reply.raw, 0);
     const sink = new HttpSink(reply.raw, requestId);
@@ -52,6 +54,8 @@ export class PassthroughHandler implements UnknownPathHandler {
         method: request.method,
         target,
         headers: ForwardedHeaders.from(raw.rawHeaders, headerPolicy),
+        arrivedAt,
+        observer: trace?.observer,
         contentTypes: raw.headersDistinct['content-type'] ?? [],
         contentEncodings: raw.headersDistinct['content-encoding'] ?? [],
         body: body && {
@@ -62,6 +66,7 @@ export class PassthroughHandler implements UnknownPathHandler {
       });
     } catch (thrown) {
       error = thrown instanceof CoordinatorError ? thrown : new InternalError(thrown);
+      trace?.fail(error);
     } finally {
       running.release();
     }
@@ -79,9 +84,10 @@ export class PassthroughHandler implements UnknownPathHandler {
     };
     const status = isStarted ? sink.status : (error?.status ?? 0);
     const requestBytes = body?.receivedBytes ?? 0;
-    recordRequest(this.#options, ctx, { error, status, parseMs: 0, requestBytes, responseBytes });
+    const end = { error, status, parseMs: 0, requestBytes, responseBytes };
+    recordRequest(this.#options, ctx, end, trace?.ids);
     if (!error || error.code === 'CLIENT_GONE') return;
     if (!isStarted) throw error;
-    logFailure(error, new RequestLog(logger, requestId));
+    logFailure(error, new RequestLog(logger, requestId, trace?.ids));
   }
 }

@@ -1,4 +1,4 @@
-import { type Logger } from '@llm-d/telemetry';
+import { type Logger, type TraceIds, type Tracing } from '@llm-d/telemetry';
 import { type RecentRequests } from './recent-requests.ts';
 import { type RequestEnd, summarize, type Summarized, timelineOf } from './request-summary.ts';
 
@@ -7,6 +7,8 @@ export interface RequestRecords {
   readonly logger: Logger;
   /** Absent without a debug listener. */
   readonly recent?: RecentRequests | undefined;
+  /** Absent where requests are not traced. */
+  readonly tracing?: Tracing | undefined;
 }
 
 /** Writes a finished request to the log and to the debug listener. */
@@ -14,10 +16,11 @@ export function recordRequest(
   { logger, recent }: RequestRecords,
   ctx: Summarized,
   end: RequestEnd,
+  trace?: TraceIds,
 ): void {
   const isLogged = logger.isLevelEnabled('info');
   if (!isLogged && !recent) return;
   const summary = summarize(ctx, end);
   recent?.add(ctx.requestId, { ...summary, timeline: timelineOf(ctx.timeline) });
-  if (isLogged) logger.info(summary, 'request');
+  if (isLogged) logger.info(trace ? { ...summary, ...trace } : summary, 'request');
 }

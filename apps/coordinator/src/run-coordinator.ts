@@ -8,6 +8,7 @@ import {
 } from '@llm-d/config';
 import { type MediaFetcherConfig } from '@llm-d/media';
 import {
+  Lifecycle,
   type ListenAddress,
   type MetricsListener,
   parseListenAddress,
@@ -21,12 +22,14 @@ import {
   createLogger,
   type Logger,
   type LoggerOptions,
+  startTracing,
 } from '@llm-d/telemetry';
 import { createApp } from './app.ts';
 import { isLoopback, startDebugServer } from './debug-server.ts';
 
 /** Connections to upstreams close in no time unless requests are left behind by a second signal. */
 const closeLimitMs = 1_000;
+const maxFlushMs = 5_000;
 
 /** The outside of a coordinator process. */
 export interface ProcessOptions {
@@ -74,11 +77,13 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
   const bootstrap = parseBootstrapPort(environment['SGLANG_BOOTSTRAP_PORT']);
   const hasMetricsListener = server.metricsPort > 0;
   const metrics = new CoordinatorMetrics({ hasProcessMetrics: hasMetricsListener });
+  const tracing = config.tracing ? await startTracing(environment, logger) : undefined;
   const coordinator = await createApp({
     config,
     logger,
     media,
     metrics,
+    tracing,
     bootstrapPort: bootstrap.port,
   });
   if (flags.strictConfig && coordinator.warnings.length > 0) {
@@ -94,7 +99,6 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
   if (server.isSecure && server.tls.certificatePath === '') {
     logger.warn('server.cert_path: not set, clients get a self-signed certificate');
   }
-  if (config.tracing) logger.warn('tracing: has no effect in this version');
   for (const flag of flags.ignored) logger.warn(`${flag}: has no effect`);
   logger.info(
     {
@@ -107,6 +111,7 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
       has_media_proxy: media.proxy !== undefined,
       no_proxy: media.proxy?.noProxy,
       tls: server.isSecure,
+      is_traced: tracing !== undefined,
       shutdown_timeout_ms: server.shutdownTimeoutMs,
     },
     'starting',
@@ -134,6 +139,7 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
       : undefined;
   if (debugAddress && !debugServer) return 1;
   if (debugServer) logger.info(debugServer.address(), 'debug listener');
+  const lifecycle = coordinator.service.get(Lifecycle);
   const exitCode = await runService(coordinator.service, {
     ...address,
     logger,
@@ -143,6 +149,8 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
   debugServer?.close();
   await metricsListener?.stop();
   await Promise.race([coordinator.close(), sleep(closeLimitMs, undefined, { ref: false })]);
+  const drainMs = performance.now() - (lifecycle.drainingSince ?? performance.now());
+  await tracing?.close(flushMs(server.drainDelayMs + server.shutdownTimeoutMs - drainMs));
   return exitCode;
 }
 
@@ -164,6 +172,11 @@ function readMetricsTls({
 function reasonOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   return code === 'EADDRINUSE' ? 'the port is in use' : message;
+}
+
+/** The last spans go out in what the drain has left of its limit. A collector that is gone holds the exit up no longer. */
+function flushMs(leftMs: number): number {
+  return Math.min(Math.max(leftMs, closeLimitMs), maxFlushMs);
 }
 
 function reportDebugFailure(logger: Logger) {

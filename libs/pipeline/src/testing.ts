@@ -4,6 +4,7 @@ import { JsonDocument, type JsonInput } from '@llm-d/json-document';
 import { ForwardedHeaders, headerPolicy } from './forwarded-headers.ts';
 import { type Logger, silentLogger } from './logger.ts';
 import { RequestContext } from './request-context.ts';
+import { type RequestObserver } from './timeline.ts';
 import { type ResponseSink } from './response-sink.ts';
 
 /** A sink that keeps what it is given; for tests of steps. */
@@ -84,6 +85,7 @@ export function requestContext(
     sink?: ResponseSink;
     requestId?: string;
     log?: Logger;
+    observers?: readonly RequestObserver[];
   } = {},
 ): RequestContext {
   const { api = 'chat', body = { model: 'm', messages: [] } } = options;
@@ -97,5 +99,6 @@ export function requestContext(
     signal: options.signal ?? new AbortController().signal,
     sink: options.sink ?? new MemorySink(),
     log: options.log ?? silentLogger,
+    observers: options.observers ?? [],
   });
 }

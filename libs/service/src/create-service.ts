@@ -12,7 +12,7 @@ import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { type Admission, Ticket } from './admission.ts';
 import { answerClientError, plainHttp } from './client-error.ts';
 import { type EdgeObserver } from './edge-observer.ts';
-import { ErrorFilter } from './error.filter.ts';
+import { ErrorFilter, type LogFields } from './error.filter.ts';
 import {
   type DependencyCheck,
   dependencyChecks,
@@ -61,6 +61,7 @@ export interface ServiceOptions {
   readonly unknownPaths?: InjectionToken<UnknownPathHandler> | undefined;
   /** What `/readyz?verbose` shows, by name. */
   readonly dependencies?: Readonly<Record<string, DependencyCheck>>;
+  readonly logFields?: LogFields | undefined;
 }
 
 /**
@@ -73,7 +74,11 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   const { idleTimeoutMs = readTimeoutMs } = options;
   const pendingBodies: PendingBodies = new WeakMap();
   // A refused upload is longer than the limit: with no more patience than that its sender would see a reset.
-  const filter = new ErrorFilter(logger, 2 * bodyLimitBytes, pendingBodies, observer);
+  const { logFields } = options;
+  const filter = new ErrorFilter(logger, 2 * bodyLimitBytes, pendingBodies, {
+    observer,
+    logFields,
+  });
 
   const http = {
     requestTimeout: readTimeoutMs,

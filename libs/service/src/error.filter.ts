@@ -1,4 +1,4 @@
-import { STATUS_CODES } from 'node:http';
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '@nestjs/common';
 import { requestIdHeader } from '@llm-d/gateway';
 import { CoordinatorError, InternalError, toErrorResponse } from '@llm-d/pipeline';
@@ -9,6 +9,15 @@ import { type PendingBodies } from './upload.ts';
 import { RequestError } from './request-error.ts';
 import { sendAndClose } from './send-and-close.ts';
 
+/** What log lines about a request hold besides its id. */
+export type LogFields = (request: IncomingMessage) => object | undefined;
+
+/** Who hears of errors besides the client; each may be absent. */
+export interface Watchers {
+  readonly observer?: EdgeObserver | undefined;
+  readonly logFields?: LogFields | undefined;
+}
+
 /** The one place that turns an exception at the edge into an OpenAI-shaped answer. */
 @Catch()
 export class ErrorFilter implements ExceptionFilter {
@@ -16,17 +25,19 @@ export class ErrorFilter implements ExceptionFilter {
   readonly #lingerBytes: number;
   readonly #pending: PendingBodies;
   readonly #observer: EdgeObserver | undefined;
+  readonly #logFields: LogFields;
 
   constructor(
     logger: Logger,
     lingerBytes: number,
     pending: PendingBodies,
-    observer?: EdgeObserver,
+    { observer, logFields = () => undefined }: Watchers = {},
   ) {
     this.#logger = logger;
     this.#lingerBytes = lingerBytes;
     this.#pending = pending;
     this.#observer = observer;
+    this.#logFields = logFields;
   }
 
   catch(error: unknown, host: ArgumentsHost): void {
@@ -38,14 +49,9 @@ export class ErrorFilter implements ExceptionFilter {
   answer(thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
     const error = toClientError(thrown);
     const { status, code, message } = error;
-    if (status >= 500) {
-      this.#logger.error({ request_id: request.id, code, err: thrown }, 'request failed');
-    } else {
-      this.#logger.info(
-        { request_id: request.id, status, code, error: message },
-        'request refused',
-      );
-    }
+    const ids = { request_id: request.id, ...this.#logFields(request.raw) };
+    if (status >= 500) this.#logger.error({ ...ids, code, err: thrown }, 'request failed');
+    else this.#logger.info({ ...ids, status, code, error: message }, 'request refused');
     const response = reply.raw;
     const isOpen = !response.destroyed && !response.writableEnded;
     const answer = isOpen && !response.headersSent ? toErrorResponse(error, request.id) : undefined;

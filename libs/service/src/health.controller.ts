@@ -14,6 +14,12 @@ export const probePaths: ReadonlySet<string> = new Set(['/healthz', '/health', '
 /** Longest wait for one dependency, so that a probe never hangs on a dead peer. */
 const checkTimeoutMs = 1_000;
 
+/** Whether a request's URL is that of a probe, in any of the spellings that are served. */
+export function isProbe(url: string): boolean {
+  const path = (url.split('?', 1)[0] ?? '').replace(/^\/+/, '/').replace(/\/+$/, '');
+  return probePaths.has(path);
+}
+
 /**
  * Liveness says that the process runs, readiness that it takes new requests. Neither depends on
  * other services: a dead gateway must not make the platform restart every replica.

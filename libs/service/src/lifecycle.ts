@@ -1,11 +1,16 @@
 /** Where a service stands between start and exit; one per process, shared by probes and handlers. */
 export class Lifecycle {
   readonly #cut = new AbortController();
-  #isDraining = false;
+  #drainingSince: number | undefined;
 
   /** True from the first signal on: `/readyz` answers 503 while requests in flight go on. */
   get isDraining(): boolean {
-    return this.#isDraining;
+    return this.#drainingSince !== undefined;
+  }
+
+  /** `performance.now()` at the first signal; undefined before. */
+  get drainingSince(): number | undefined {
+    return this.#drainingSince;
   }
 
   /** Aborts when requests have outlived the shutdown limit and have to end at once. */
@@ -14,7 +19,7 @@ export class Lifecycle {
   }
 
   startDraining(): void {
-    this.#isDraining = true;
+    this.#drainingSince ??= performance.now();
   }
 
   cutRequests(reason: Error): void {

@@ -87,6 +87,7 @@ const request = (
   contentTypes: [],
   contentEncodings: [],
   body: undefined,
+  arrivedAt: performance.now(),
   ...options,
   headers: ForwardedHeaders.from(options.headers ?? [], headerPolicy({ hasClientBody: true })),
 });

@@ -11,10 +11,12 @@ import {
   BadRequestError,
   type ForwardedHeaders,
   type RequestContext,
+  type RequestObserver,
   toCoordinatorError,
   type WireOptions,
 } from '@llm-d/pipeline';
 import { withoutClientTransferParams } from './client-transfer-params.ts';
+import { PassthroughLeg } from './passthrough-leg.ts';
 import { relay, type RelayContext } from './relay.ts';
 
 const step = 'passthrough';
@@ -48,6 +50,10 @@ export interface PassthroughRequest
   readonly contentEncodings: readonly string[];
   /** Undefined when the request has none. */
   readonly body: ClientBody | undefined;
+  /** `performance.now()` when the request arrived. */
+  readonly arrivedAt: number;
+  /** Hears of the one leg. */
+  readonly observer?: RequestObserver | undefined;
 }
 
 /** Proxies paths of other APIs to a decode pod (coordinator.md 2.9). */
@@ -69,17 +75,23 @@ export class Passthrough {
    */
   async serve(request: PassthroughRequest): Promise<void> {
     const { method, target, headers, requestId, revisionDecisionId, signal } = request;
+    let leg: PassthroughLeg | undefined;
     try {
       const path = checkTarget(target);
       const body = await this.#bodyOf(request);
+      leg = request.observer && new PassthroughLeg(request.observer, step, request.arrivedAt);
+      leg?.sends(body?.byteLength);
       const own = [
         ...[revisionDecisionIdHeader, revisionDecisionId, requestIdHeader, requestId],
-        ...[this.#phaseHeader, 'decode'],
+        ...[this.#phaseHeader, 'decode', ...(leg?.headers ?? [])],
       ];
       const call = { method, path, headers: headers.forRelay(own), body, signal };
-      await relay(request, step, this.#client, call);
-    } catch (error) {
-      throw toCoordinatorError(signal.aborted ? signal.reason : error, step);
+      await relay(request, step, this.#client, call, leg);
+      leg?.finish();
+    } catch (thrown) {
+      const error = toCoordinatorError(signal.aborted ? signal.reason : thrown, step);
+      leg?.finish(error);
+      throw error;
     }
   }
 

@@ -215,7 +215,7 @@ function valueOf(headers: readonly string[], wanted: string): string | undefined
 }
 
 /** The headers whose lower-case name is wanted; names and values in turn. */
-function pick(headers: readonly string[], isWanted: (name: string) => boolean): string[] {
+export function pick(headers: readonly string[], isWanted: (name: string) => boolean): string[] {
   const picked: string[] = [];
   for (let i = 0; i + 1 < headers.length; i += 2) {
     const name = headers[i] ?? '';

@@ -9,3 +9,4 @@ export {
   scriptedServer,
   type ScriptedServer,
 } from './scripted-server.ts';
+export { type CollectedSpan, type TraceCollector, traceCollector } from './trace-collector.ts';

@@ -1,12 +1,27 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
+
+/** Downloads come from an address that the address guard can be told to allow, which loopback is not. */
+const mediaAddress = '10.77.0.1';
+const setUpAndRun = `ip link set lo up && ip addr add ${mediaAddress}/32 dev lo && exec "$@"`;
+
+/** A network namespace of its own: `ip` changes nothing outside. Only Linux has them. */
+const hasNamespace = process.platform === 'linux' && !process.env['E2E_WITHOUT_NAMESPACE'];
+const namespace = hasNamespace ? ['unshare', '-rn', 'sh', '-c', setUpAndRun, 'sh'] : [];
+/** One more is not run: the type of its image is decided from the bytes, not from what the origin says. */
+const minDownloads = 19;
+const help =
+  'Downloads are checked in a network namespace: allow user namespaces (in a container, CAP_SYS_ADMIN) and install ' +
+  'iproute2, or leave these cases out with E2E_WITHOUT_NAMESPACE=1.';
 
 interface Result {
   name: string;
@@ -18,17 +33,18 @@ async function runSuite(wire: string): Promise<Result[]> {
   const directory = await mkdtemp(join(tmpdir(), 'conformance-'));
   const file = join(directory, 'results.json');
   const coordinator = join(root, 'apps/coordinator/dist/main.js');
-  const suite = spawn(
-    process.execPath,
-    [
-      join(root, 'tools/conformance/run.mjs'),
-      ...['--wire', wire, '--json', file],
-      ...['--command', `"${process.execPath}" "${coordinator}" --config {config}`],
-    ],
+  const [program = '', ...args] = [
+    ...[...namespace, process.execPath, join(root, 'tools/conformance/run.mjs')],
+    ...['--wire', wire, '--json', file, ...(hasNamespace ? ['--media-address', mediaAddress] : [])],
+    ...['--command', `"${process.execPath}" "${coordinator}" --config {config}`],
+  ];
+  const suite = spawn(program, args, {
     // The suite is plain JavaScript; what Jest needs of Node would reach the coordinators too.
-    { env: { ...process.env, NODE_OPTIONS: '' }, stdio: 'ignore' },
-  );
-  await once(suite, 'exit');
+    env: { ...process.env, NODE_OPTIONS: '' },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const [problems] = await Promise.all([text(suite.stderr), once(suite, 'close')]);
+  if (!existsSync(file)) throw new Error(`the suite did not run. ${help}\n${problems}`);
   const { results } = JSON.parse(await readFile(file, 'utf8')) as { results: Result[] };
   await rm(directory, { recursive: true });
   return results;
@@ -39,9 +55,11 @@ describe('the conformance suite', () => {
     'is passed on the %s wire',
     async (wire) => {
       const results = await runSuite(wire);
-      const failed = results.filter(({ outcome }) => outcome === 'failed');
-      expect(failed.map(({ name, lines }) => [name, ...lines].join('\n'))).toEqual([]);
-      expect(results.filter(({ outcome }) => outcome === 'ok').length).toBeGreaterThan(950);
+      const of = (outcome: Result['outcome']) => results.filter((one) => one.outcome === outcome);
+      expect(of('failed').map(({ name, lines }) => [name, ...lines].join('\n'))).toEqual([]);
+      expect(of('ok').length).toBeGreaterThan(950);
+      const downloads = of('ok').filter(({ name }) => name.startsWith('media-http/'));
+      expect(downloads.length >= minDownloads || !hasNamespace).toBe(true);
     },
     300_000,
   );

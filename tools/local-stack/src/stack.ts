@@ -58,6 +58,7 @@ export interface CoordinatorSettings {
   readonly server?: Readonly<Record<string, unknown>>;
   readonly gateway?: Readonly<Record<string, unknown>>;
   readonly pipeline?: Readonly<Record<string, unknown>>;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -143,7 +144,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     // JSON is valid YAML.
     writeFileSync(file, `${JSON.stringify(config, null, 2)}\n`);
     const args = ['--config', file];
-    const env = { SGLANG_BOOTSTRAP_PORT: bootstrapPort };
+    const env = { SGLANG_BOOTSTRAP_PORT: bootstrapPort, ...settings.env };
     return { name, script: script('apps/coordinator'), args, env, readyUrl: `${url(port)}/readyz` };
   };
 

@@ -184,7 +184,7 @@ describe('a streamed batch that fails', () => {
   it('answers with a status as long as nothing was sent', async () => {
     playBatch(rig, (id) => (id === 20 ? { status: 500 } : stream({ end: 'hang' })));
     const { sink, done } = startBatch(rig, asked);
-    await expect(done).rejects.toMatchObject({ status: 502, code: 'UPSTREAM_ERROR' });
+    await expect(done).rejects.toMatchObject({ status: 502, code: 'GATEWAY_PICKER_DOWN' });
     expect(sink.isStarted).toBe(false);
     await Promise.all(rig.gateway.calls.map((call) => call.ended));
   });

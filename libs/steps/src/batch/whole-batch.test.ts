@@ -269,7 +269,7 @@ describe('a batch that fails', () => {
       phase: 'prefill',
       answer: { status: 503 },
       status: 503,
-      code: 'UPSTREAM_ERROR',
+      code: 'GATEWAY_PICKER_DOWN',
     },
     {
       name: 'decode is reset',

@@ -1,0 +1,59 @@
+import { type IncomingMessage, type Server } from 'node:http';
+import { type CoordinatorError, type RequestContext, type RequestObserver } from '@llm-d/pipeline';
+import { type Logger } from './pino-logger.ts';
+import { readTracingOptions } from './tracing-options.ts';
+
+/** The span of a request as log lines name it. */
+export interface TraceIds {
+  readonly trace_id: string;
+  readonly span_id: string;
+}
+
+/** Of a request what its pipeline span tells at the end. */
+export type TracedContext = Pick<RequestContext, 'api' | 'model' | 'tokenIds'>;
+
+/** The span of one run of the pipeline; hears of its steps and legs. */
+export interface PipelineTrace extends RequestObserver {
+  /** To be called once; `error` is what the run failed with. */
+  end(ctx: TracedContext, error: CoordinatorError | undefined): void;
+}
+
+/** The server span of one request. It ends with the response, but not before its pipelines. */
+export interface RequestTrace {
+  readonly ids: TraceIds;
+  /** Takes the legs of a request that is served without a pipeline. */
+  readonly observer: RequestObserver;
+  /** Adds what routing knows; `route` is the template, undefined where a path has none of its own. */
+  identify(requestId: string, route?: string): void;
+  beginPipeline(stepCount: number): PipelineTrace;
+  /** Notes what a request without a pipeline failed with. */
+  fail(error: CoordinatorError): void;
+}
+
+/** Traces the requests of servers. Costs next to nothing for those that are not sampled. */
+export interface Tracing {
+  /** Traces what arrives from now on, except where `isIgnored` says so of the request's URL. */
+  watch(server: Server, isIgnored: (url: string) => boolean): void;
+  /** The trace of a request; undefined when it is not traced. */
+  of(request: IncomingMessage): RequestTrace | undefined;
+  /** Sends the spans that are left, as far as they go in `limitMs`. */
+  close(limitMs: number): Promise<void>;
+}
+
+/** Headers by which legs carry a trace: where tracing is on, those of the client are taken away. */
+export const traceHeaders: readonly string[] = ['traceparent', 'tracestate'];
+
+/**
+ * Starts tracing as the `OTEL_*` variables of the environment say; mistakes in them are warnings, as OpenTelemetry has
+ * it. Undefined with `OTEL_SDK_DISABLED`. Nothing of OpenTelemetry is loaded before.
+ */
+export async function startTracing(
+  environment: Readonly<Record<string, string | undefined>>,
+  logger: Logger,
+): Promise<Tracing | undefined> {
+  const { options, warnings } = readTracingOptions(environment);
+  for (const warning of warnings) logger.warn(warning);
+  if (options.isDisabled) return undefined;
+  const { OtelTracing } = await import('./otel-tracing.ts');
+  return new OtelTracing(options, logger);
+}
