@@ -1,10 +1,11 @@
 import { ConfigError, type CoordinatorConfig } from '@llm-d/config';
 import { MediaFetcher, type MediaFetcherConfig } from '@llm-d/media';
-import { headerPolicy } from '@llm-d/pipeline';
+import { HandoffCounts, headerPolicy } from '@llm-d/pipeline';
 import {
   Admission,
   createService,
   type DependencyCheck,
+  Lifecycle,
   type Service,
   ServerTls,
 } from '@llm-d/service';
@@ -40,6 +41,8 @@ export interface Coordinator {
   readonly recent: RecentRequests | undefined;
   /** What is being served, and what was turned away. */
   readonly admission: Admission;
+  /** Hand-offs since the start. */
+  readonly handoffs: HandoffCounts;
   /** Closes the connections to gateway, render and media; after the service has stopped. */
   close(): Promise<void>;
 }
@@ -54,10 +57,12 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
       metrics.downloadEnded(download);
     },
   });
+  const handoffs = new HandoffCounts();
   const { pipeline, gateway, warnings } = configurePipeline(
     config,
     mediaSource(fetcher),
     logger,
+    handoffs.count,
     options.bootstrapPort,
   );
   const recent = server.debugAddress === '' ? undefined : new RecentRequests();
@@ -108,12 +113,16 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     unknownPaths: passthrough && PassthroughHandler,
     dependencies: dependencies(config),
   });
+  const lifecycle = service.get(Lifecycle);
+  lifecycle.beforeEnd(() => pipeline.idle());
+  lifecycle.cut.addEventListener('abort', () => void pipeline.endWork());
   return {
     service,
     warnings,
     metrics,
     recent,
     admission,
+    handoffs,
     close: async () => {
       await Promise.all([pipeline.close(), fetcher.close()]);
     },
