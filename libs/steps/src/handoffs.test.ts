@@ -287,14 +287,14 @@ describe('a KV hand-off of kv-shared-storage', () => {
   it.each([{ decode: answerFile('decode.chat.json') }, { decode: error(503) }])(
     'is used when it is sent',
     async ({ decode }) => {
-      play({ prefill: answerFile('prefill.kv-shared-storage.json'), decode });
+      play({ prefill: answerFile('prefill.without-params.json'), decode });
       await run({ params });
       expect(counted('kv', 'kv-shared-storage')).toEqual(one('used'));
     },
   );
 
   it('is nothing to account for before', async () => {
-    play({ prefill: answerFile('prefill.kv-shared-storage.json') });
+    play({ prefill: answerFile('prefill.without-params.json') });
     await run({ params, beforeDecode: leave });
     expect(rig.handoffs.toJSON().kv).toEqual({});
     expect(rig.legs('decode')).toEqual([]);
