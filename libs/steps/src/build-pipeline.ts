@@ -32,9 +32,7 @@ export const builtInSteps: readonly StepDefinition[] = [
 
 /** What a pipeline is built from. */
 export interface PipelineOptions
-  extends
-    Omit<StepDependencies, 'openUpstream' | 'hasTokensInLegs' | 'background'>,
-    BatchOptions {
+  extends Omit<StepDependencies, 'openUpstream' | 'hasTokensInLegs' | 'background'>, BatchOptions {
   readonly steps: readonly StepConfig[];
   /** Closed with the pipeline. */
   readonly gateway: UpstreamClient;
