@@ -1,11 +1,12 @@
 import { ConfigError, type CoordinatorConfig } from '@llm-d/config';
 import { MediaFetcher, type MediaFetcherConfig } from '@llm-d/media';
-import { headerPolicy } from '@llm-d/pipeline';
+import { HandoffCounts, headerPolicy } from '@llm-d/pipeline';
 import {
   Admission,
   createService,
   type DependencyCheck,
   isProbe,
+  Lifecycle,
   type Service,
   ServerTls,
 } from '@llm-d/service';
@@ -43,6 +44,8 @@ export interface Coordinator {
   readonly recent: RecentRequests | undefined;
   /** What is being served, and what was turned away. */
   readonly admission: Admission;
+  /** Hand-offs since the start. */
+  readonly handoffs: HandoffCounts;
   /** Closes the connections to gateway, render and media; after the service has stopped. */
   close(): Promise<void>;
 }
@@ -57,10 +60,15 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
       metrics.downloadEnded(download);
     },
   });
+  const handoffs = new HandoffCounts();
   const { pipeline, gateway, warnings } = configurePipeline(
     config,
     mediaSource(fetcher),
     logger,
+    (event) => {
+      handoffs.count(event);
+      metrics.handoff(event);
+    },
     options.bootstrapPort,
   );
   const recent = server.debugAddress === '' ? undefined : new RecentRequests();
@@ -82,6 +90,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     { ...server.admission, queueTimeoutMs: queueTimeoutMs(server) },
     server.maxRequestBodyBytes,
   );
+  metrics.watchAdmission(admission);
   const tls = server.isSecure ? await loadTls(server.tls, logger) : undefined;
   const service = await createService({
     module: AppModule.register(
@@ -117,12 +126,16 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     logFields: tracing && ((request) => tracing.of(request)?.ids),
   });
   tracing?.watch(service.getHttpServer(), isProbe);
+  const lifecycle = service.get(Lifecycle);
+  lifecycle.beforeEnd(() => pipeline.idle());
+  lifecycle.cut.addEventListener('abort', () => void pipeline.endWork());
   return {
     service,
     warnings,
     metrics,
     recent,
     admission,
+    handoffs,
     close: async () => {
       await Promise.all([pipeline.close(), fetcher.close()]);
     },

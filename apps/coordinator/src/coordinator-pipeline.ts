@@ -1,6 +1,12 @@
 import { ConfigError, type CoordinatorConfig, nearestName, stepsWithDefaults } from '@llm-d/config';
 import { UpstreamClient, type UpstreamOptions } from '@llm-d/gateway';
-import { headerPolicy, type Logger, type MediaSource, type Pipeline } from '@llm-d/pipeline';
+import {
+  type HandoffListener,
+  headerPolicy,
+  type Logger,
+  type MediaSource,
+  type Pipeline,
+} from '@llm-d/pipeline';
 import { buildPipeline, defaultBootstrapPort } from '@llm-d/steps';
 
 const connectTimeoutMs = 30_000;
@@ -22,6 +28,7 @@ export function configurePipeline(
   config: CoordinatorConfig,
   media: MediaSource,
   log: Logger,
+  onHandoff: HandoffListener,
   bootstrapPort: number = defaultBootstrapPort,
 ): ConfiguredPipeline {
   const { pipeline, server } = config;
@@ -41,6 +48,8 @@ export function configurePipeline(
       kvLeaseMs: pipeline.kvLeaseMs,
       kvMultiSequence: pipeline.kvMultiSequence,
       bootstrapPort,
+      kvRelease: pipeline.kvRelease,
+      onHandoff,
       trustsClientTransferParams: pipeline.trustsClientTransferParams,
       maxBatchSize: pipeline.maxBatchSize,
       maxBatchParallel: pipeline.maxBatchParallel,

@@ -3,20 +3,32 @@ import { type Server } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import supertest from 'supertest';
+import { HandoffCounts } from '@llm-d/pipeline';
 import { isLoopback, startDebugServer } from './debug-server.ts';
 import { RecentRequests } from './recent-requests.ts';
 
 let recent: RecentRequests;
+let handoffs: HandoffCounts;
 let server: Server;
 
 beforeEach(async () => {
   recent = new RecentRequests();
-  server = await startDebugServer(recent, { host: '127.0.0.1', port: 0 });
+  handoffs = new HandoffCounts();
+  server = await startDebugServer({ recent, handoffs }, { host: '127.0.0.1', port: 0 });
 });
 
 afterEach(async () => {
   server.close();
   await once(server, 'close');
+});
+
+it('GET /debug/handoffs answers the counts by kind and connector', async () => {
+  handoffs.count({ kind: 'kv', connector: 'kv-nixl', event: 'offered' });
+  handoffs.count({ kind: 'kv', connector: 'kv-nixl', event: 'used' });
+  expect((await supertest(server).get('/debug/handoffs')).body).toEqual({
+    kv: { 'kv-nixl': { offered: 1, used: 1, released: 0, expired: 0 } },
+    ec: {},
+  });
 });
 
 describe('GET /debug/requests/{id}', () => {
@@ -53,9 +65,9 @@ describe('GET /debug/requests/{id}', () => {
 
   it('rejects when the port is taken', async () => {
     const { port } = server.address() as AddressInfo;
-    await expect(startDebugServer(recent, { host: '127.0.0.1', port })).rejects.toThrow(
-      'EADDRINUSE',
-    );
+    await expect(
+      startDebugServer({ recent, handoffs }, { host: '127.0.0.1', port }),
+    ).rejects.toThrow('EADDRINUSE');
   });
 });
 

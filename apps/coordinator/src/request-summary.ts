@@ -1,6 +1,7 @@
 import {
   type CoordinatorError,
   type RequestContext,
+  summarizeHandoffs,
   type TimelineEntry,
   type Usage,
 } from '@llm-d/pipeline';
@@ -24,6 +25,8 @@ export interface RequestSummary extends Receipt {
   readonly error: string | undefined;
   /** From the arrival of the request to the checked document. */
   readonly parse_ms: number;
+  /** Hand-offs by kind and state; those that are being released end after this line. */
+  readonly handoffs: ReturnType<typeof summarizeHandoffs>;
   readonly request_bytes: number;
   readonly response_bytes: number;
   /** As the answer's usage tells. */
@@ -32,7 +35,9 @@ export interface RequestSummary extends Receipt {
 }
 
 /** Of a request what its summary tells. */
-export type Summarized = Receipted & Pick<RequestContext, 'path' | 'model' | 'isStreaming'>;
+export type Summarized = Receipted &
+  Pick<RequestContext, 'path' | 'model' | 'isStreaming'> &
+  Partial<Pick<RequestContext, 'handoffs'>>;
 
 /** What the summary needs besides the context. */
 export interface RequestEnd {
@@ -61,6 +66,7 @@ export function summarize(ctx: Summarized, end: RequestEnd): RequestSummary {
     step: error?.step,
     error: error?.message,
     parse_ms: rounded(end.parseMs),
+    handoffs: summarizeHandoffs(ctx.handoffs),
     request_bytes: end.requestBytes,
     response_bytes: end.responseBytes,
     prompt_tokens: receipt.prompt_tokens ?? usage?.promptTokens,

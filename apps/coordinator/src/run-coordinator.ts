@@ -135,7 +135,10 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
   }
   const debugServer =
     debugAddress && coordinator.recent
-      ? await startDebugServer(coordinator.recent, debugAddress).catch(reportDebugFailure(logger))
+      ? await startDebugServer(
+          { recent: coordinator.recent, handoffs: coordinator.handoffs },
+          debugAddress,
+        ).catch(reportDebugFailure(logger))
       : undefined;
   if (debugAddress && !debugServer) return 1;
   if (debugServer) logger.info(debugServer.address(), 'debug listener');

@@ -81,6 +81,7 @@ describe('defaults', () => {
           forwardResponseHeaders: ['x-llm-d-disagg-revision'],
           kvLeaseMs: 30_000,
           kvMultiSequence: 'local',
+          kvRelease: 'decode',
           trustsClientTransferParams: false,
           hasPassthrough: true,
           maxBatchSize: 128,

@@ -105,6 +105,7 @@ const pipeline = {
   forward_response_headers: headerNames.prefault(['x-llm-d-disagg-revision']),
   kv_lease: duration.prefault('30s'),
   kv_multi_sequence: oneOf('local', 'transfer').prefault('local'),
+  kv_release: oneOf('decode', 'lease').prefault('decode'),
   trust_client_transfer_params: booleanOrText.prefault(false),
   passthrough: booleanOrText.prefault(true),
   max_batch_size: integerOrText('a number of prompts, 1 or more', 1).prefault(128),
@@ -185,6 +186,7 @@ export const coordinatorConfig = z.strictObject(root).transform((file) => ({
     forwardResponseHeaders: file.pipeline.forward_response_headers,
     kvLeaseMs: file.pipeline.kv_lease,
     kvMultiSequence: file.pipeline.kv_multi_sequence,
+    kvRelease: file.pipeline.kv_release,
     trustsClientTransferParams: file.pipeline.trust_client_transfer_params,
     hasPassthrough: file.pipeline.passthrough,
     /** Prompts of one completions request, and how many of them run at the same time. */

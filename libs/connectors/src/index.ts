@@ -42,9 +42,13 @@ export const ecConnectors = {
 export type KvConnectorName = keyof typeof kvConnectors;
 export type EcConnectorName = keyof typeof ecConnectors;
 
+/** What an empty or absent name stands for. */
+export const defaultKvConnector = 'kv-shared-storage' satisfies KvConnectorName;
+export const defaultEcConnector = 'ec-shared-storage' satisfies EcConnectorName;
+
 /** An empty or absent name means shared storage. @throws Error when the name is unknown. */
 export function kvConnector(name: string | undefined): KvConnector {
-  return choose<KvConnector>(kvConnectors, 'kv_connector', name || defaultKvName);
+  return choose<KvConnector>(kvConnectors, 'kv_connector', name || defaultKvConnector);
 }
 
 /** As `kvConnector`. @throws Error when the legs of this connector must be in flight together. */
@@ -61,15 +65,13 @@ export function concurrentKvConnector(name: string | undefined): ConcurrentKvCon
   const connector = kvConnector(name);
   if (connector.isConcurrent) return connector;
   throw new Error(
-    `kv_connector: ${name || defaultKvName} calls decode after prefill: replace the step prefill-decode by prefill and decode`,
+    `kv_connector: ${name || defaultKvConnector} calls decode after prefill: replace the step prefill-decode by prefill and decode`,
   );
 }
 
-const defaultKvName = 'kv-shared-storage' satisfies KvConnectorName;
-
 /** An empty or absent name means shared storage. @throws Error when the name is unknown. */
 export function ecConnector(name: string | undefined): EcConnector {
-  return choose(ecConnectors, 'ec_connector', name || 'ec-shared-storage');
+  return choose(ecConnectors, 'ec_connector', name || defaultEcConnector);
 }
 
 function choose<T>(table: Record<string, T>, key: string, name: string): T {

@@ -20,6 +20,41 @@ afterEach(async () => {
 });
 
 describe('the request', () => {
+  it.each(['call', 'stream'] as const)('says once that it goes out: %s', async (method) => {
+    let sent = 0;
+    const request = { ...post(), onSent: () => (sent += 1) };
+    if (method === 'call') await client.call(request);
+    else await client.stream(request, { start: () => true, data: () => {} });
+    expect(sent).toBe(1);
+  });
+
+  it.each(['nobody listens', 'its signal was aborted before'])(
+    'does not say so when %s',
+    async (name) => {
+      let isSent = false;
+      const controller = new AbortController();
+      if (name === 'nobody listens') await server.close();
+      else controller.abort();
+      const { signal } = controller;
+      const call = client.call({ ...post(), signal, onSent: () => (isSent = true) });
+      await expect(call).rejects.toThrow();
+      expect(isSent).toBe(false);
+    },
+  );
+
+  it('does not say so when its signal is aborted while the connection is made', async () => {
+    let isSent = false;
+    const controller = new AbortController();
+    const { signal } = controller;
+    const call = client.call({ ...post(), signal, onSent: () => (isSent = true) });
+    controller.abort();
+    await expect(call).rejects.toThrow();
+    // The connection is there by the time a second call is answered.
+    await client.call(post());
+    expect(isSent).toBe(false);
+    expect(server.calls).toHaveLength(1);
+  });
+
   it('is a POST of the bytes with their exact length, below the prefix of the address', async () => {
     const prefixed = clientOf(`${server.url}/models/a/`);
     await prefixed.call(post({ pieces: ['{"a":', '1}'] }));

@@ -21,6 +21,8 @@ export interface UpstreamRequest {
   readonly isRepeatable?: boolean;
   /** Hears of calls that were sent again. */
   readonly counts?: CallCounts;
+  /** Called when the whole request is on its way, again when it is sent again; before, no upstream can act on it. */
+  readonly onSent?: (() => void) | undefined;
 }
 
 /** What happened to a call on its way. */
@@ -203,7 +205,7 @@ export class UpstreamClient {
   }
 
   #dispatch(request: StreamRequest, limits: CallLimits, handler: AnswerHandler): Promise<void> {
-    const { method = 'POST', path, headers, body, signal } = request;
+    const { method = 'POST', path, headers, body, signal, onSent } = request;
     const { callTimeoutMs, bodyTimeoutMs } = limits;
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
@@ -256,7 +258,9 @@ export class UpstreamClient {
           if (isSettled) started.abort(endedHere);
         },
         onRequestSent() {
+          if (isSettled) return;
           isSent = true;
+          onSent?.();
         },
         onResponseStart(started, status, parsed) {
           if (status < 200 || isSettled) return;

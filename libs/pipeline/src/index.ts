@@ -1,3 +1,4 @@
+export { Background, type BackgroundLimits, backgroundLimits } from './background.ts';
 export {
   type ErrorResponse,
   errorBody,
@@ -24,6 +25,16 @@ export {
 } from './errors.ts';
 export { AnswerTail, answerTailBytes } from './answer-tail.ts';
 export { ForwardedHeaders, type HeaderPolicy, headerPolicy } from './forwarded-headers.ts';
+export {
+  Handoff,
+  type HandoffEvent,
+  type HandoffKind,
+  type HandoffListener,
+  type HandoffOutcome,
+  type HandoffState,
+  summarizeHandoffs,
+} from './handoff.ts';
+export { HandoffCounts, type HandoffTotals } from './handoff-counts.ts';
 export { type Logger, silentLogger } from './logger.ts';
 export {
   type MediaContent,

@@ -1,6 +1,8 @@
 import { TransportError } from '@llm-d/gateway';
 import { describe, expect, it } from '@jest/globals';
 import { BadRequestError, ClientGoneError } from './errors.ts';
+import { Background } from './background.ts';
+import { Handoff } from './handoff.ts';
 import { Pipeline } from './pipeline.ts';
 import { type RequestContext } from './request-context.ts';
 import { type StepOutcome } from './step.ts';
@@ -151,4 +153,71 @@ describe('Pipeline', () => {
     expect(closed).toBe(1);
     await new Pipeline([]).close();
   });
+});
+
+describe('the hand-offs of a request', () => {
+  const offer = (ctx: RequestContext): Handoff => {
+    const handoff = new Handoff({ kind: 'kv', connector: 'kv-nixl' }, () => {});
+    (ctx.handoffs ??= []).push(handoff);
+    return handoff;
+  };
+
+  it.each([
+    { name: 'a step served', last: step('b', () => 'served') },
+    {
+      name: 'a step failed',
+      last: step('b', () => {
+        throw new Error('broken');
+      }),
+    },
+    { name: 'no step served', last: step('b', () => 'continue') },
+  ])('all have their outcome when $name', async ({ last }) => {
+    const ctx = requestContext();
+    const first = step('a', () => {
+      offer(ctx).sent();
+      offer(ctx);
+      return 'continue';
+    });
+    await new Pipeline([first, last]).run(ctx).catch(() => {});
+    expect(ctx.handoffs?.map(({ state }) => state)).toEqual(['used', 'expired']);
+  });
+
+  it('have it when the client leaves between two steps', async () => {
+    const client = new AbortController();
+    const ctx = requestContext({ signal: client.signal });
+    const leaving = step('a', () => {
+      offer(ctx);
+      client.abort(new ClientGoneError());
+      return 'continue';
+    });
+    await new Pipeline([leaving, noting('b', [])]).run(ctx).catch(() => {});
+    expect(ctx.handoffs?.map(({ state }) => state)).toEqual(['expired']);
+  });
+});
+
+it('a pipeline is idle when its work in the background is done, and closes it before its connections', async () => {
+  const events: string[] = [];
+  const background = new Background();
+  const pipeline = new Pipeline([], {
+    background,
+    close: () => {
+      events.push('connections');
+      return Promise.resolve();
+    },
+  });
+  await pipeline.idle();
+  background.run(
+    0,
+    (signal) =>
+      new Promise((resolve) => {
+        signal.addEventListener('abort', () => {
+          events.push('work');
+          resolve();
+        });
+      }),
+  );
+  const idle = pipeline.idle();
+  await pipeline.close();
+  await idle;
+  expect(events).toEqual(['work', 'connections']);
 });

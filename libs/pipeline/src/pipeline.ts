@@ -1,5 +1,7 @@
+import { Background } from './background.ts';
 import { toCoordinatorError } from './errors.ts';
 import { type RequestContext } from './request-context.ts';
+import { type StepOutcome } from './step.ts';
 import { type NamedStep } from './step-registry.ts';
 
 /** Takes a context through the steps; throws a CoordinatorError with the name of the step that failed. */
@@ -11,6 +13,7 @@ export class Pipeline {
   readonly #prepare: (ctx: RequestContext) => void;
   readonly #spread: (ctx: RequestContext, runSteps: RunSteps) => Promise<void>;
   readonly #close: () => Promise<void>;
+  readonly #background: Background;
 
   constructor(
     steps: readonly NamedStep[],
@@ -20,12 +23,15 @@ export class Pipeline {
       /** Runs the steps as often as a request needs them; once when absent. */
       spread?: (ctx: RequestContext, runSteps: RunSteps) => Promise<void>;
       close?: () => Promise<void>;
+      /** What steps do after a request is over. */
+      background?: Background;
     } = {},
   ) {
     this.steps = steps;
     this.#prepare = options.prepare ?? (() => {});
     this.#spread = options.spread ?? ((ctx, runSteps) => runSteps(ctx));
     this.#close = options.close ?? (() => Promise.resolve());
+    this.#background = options.background ?? new Background();
   }
 
   /**
@@ -38,26 +44,44 @@ export class Pipeline {
     await this.#spread(ctx, this.#runSteps);
   }
 
+  /** Resolves when the work that requests left behind is done. */
+  async idle(): Promise<void> {
+    await this.#background.idle();
+  }
+
+  /** Ends that work where it stands, and takes no more of it. */
+  async endWork(): Promise<void> {
+    await this.#background.close();
+  }
+
+  /** Ends that work and closes the connections to gateway and side services. */
+  async close(): Promise<void> {
+    await this.endWork();
+    await this.#close();
+  }
+
   readonly #runSteps = async (ctx: RequestContext): Promise<void> => {
-    for (const { type, run } of this.steps) {
-      const entry = ctx.begin({ name: type, kind: 'step' });
-      try {
-        ctx.signal.throwIfAborted();
-        const outcome = await run(ctx);
-        ctx.finish(entry);
-        if (outcome === 'served') return;
-      } catch (thrown) {
-        // A leg that was cut because the request ended says so in its own words; the reason is what counts.
-        const reason: unknown = ctx.signal.aborted ? ctx.signal.reason : thrown;
-        const error = toCoordinatorError(reason, type);
-        ctx.finish(entry, error);
-        throw error;
-      }
+    try {
+      for (const step of this.steps) if ((await runStep(ctx, step)) === 'served') return;
+    } finally {
+      // However a request ends, what its legs were offered has its outcome, or is being given back.
+      if (ctx.handoffs) for (const handoff of ctx.handoffs) handoff.end();
     }
   };
+}
 
-  /** Closes the connections to gateway and side services. */
-  async close(): Promise<void> {
-    await this.#close();
+async function runStep(ctx: RequestContext, { type, run }: NamedStep): Promise<StepOutcome> {
+  const entry = ctx.begin({ name: type, kind: 'step' });
+  try {
+    ctx.signal.throwIfAborted();
+    const outcome = await run(ctx);
+    ctx.finish(entry);
+    return outcome;
+  } catch (thrown) {
+    // A leg that was cut because the request ended says so in its own words; the reason is what counts.
+    const reason: unknown = ctx.signal.aborted ? ctx.signal.reason : thrown;
+    const error = toCoordinatorError(reason, type);
+    ctx.finish(entry, error);
+    throw error;
   }
 }

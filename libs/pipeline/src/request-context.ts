@@ -2,6 +2,7 @@ import { type Api } from '@llm-d/gateway';
 import { type JsonDocument, type JsonRaw, type JsonSpan } from '@llm-d/json-document';
 import { type ForwardedHeaders } from './forwarded-headers.ts';
 import { AnswerTail } from './answer-tail.ts';
+import { type Handoff } from './handoff.ts';
 import { type Logger } from './logger.ts';
 import { type RequestObserver, type TimelineEntry } from './timeline.ts';
 import { type ResponseSink } from './response-sink.ts';
@@ -89,6 +90,8 @@ export class RequestContext {
   kvReceivedAt = 0;
   /** Runs prefill again, for a hand-off that is past its lease. Set by prefill. */
   renewKv: (() => Promise<void>) | undefined;
+  /** What prefill and encode answers offered; undefined while there is nothing. The pipeline ends what is open. */
+  handoffs: Handoff[] | undefined;
   /** Response headers of earlier legs that later legs carry, by lower-case name. */
   readonly captured = new Map<string, string>();
   /** The end of the answer that a worker gave the client. */

@@ -1,5 +1,7 @@
 import { type UpstreamClient, type UpstreamOptions } from '@llm-d/gateway';
 import { type z } from 'zod';
+import { type Background } from './background.ts';
+import { type HandoffListener } from './handoff.ts';
 import { type Logger } from './logger.ts';
 import { type MediaSource } from './media-source.ts';
 import { type RequestContext } from './request-context.ts';
@@ -36,6 +38,10 @@ export interface StepDependencies {
   readonly kvMultiSequence: 'local' | 'transfer';
   /** Where SGLang prefill pods wait for decode pods. */
   readonly bootstrapPort: number;
+  /** What becomes of a leased KV hand-off that no decode leg took. */
+  readonly kvRelease: 'decode' | 'lease';
+  readonly onHandoff: HandoffListener;
+  readonly background: Background;
   readonly trustsClientTransferParams: boolean;
   readonly upstreamErrors: 'hide' | 'relay';
   /** `pipeline.forward_response_headers`, in lower case. */

@@ -187,6 +187,46 @@ describe('stop', () => {
     expect(await service.stop()).toBe(false);
     stream.destroy();
   });
+
+  it('waits for the work that the last request leaves behind', async () => {
+    const app = await newApp();
+    const service = await startService(app, {
+      logger,
+      host: '127.0.0.1',
+      port: 0,
+      shutdownTimeoutMs: 10_000,
+    });
+    const stream = await get(`${service.url}/stream`);
+    const events: string[] = [];
+    const asked = Promise.withResolvers<undefined>();
+    const work = Promise.withResolvers<undefined>();
+    app.get(Lifecycle).beforeEnd(() => {
+      events.push('asked');
+      asked.resolve(undefined);
+      return work.promise;
+    });
+
+    const stopped = service.stop().then((isDrained) => events.push(`stopped: ${isDrained}`));
+    events.push('last request');
+    streams[0]?.end();
+    await text(stream);
+    await asked.promise;
+    work.resolve(undefined);
+    await stopped;
+    expect(events).toEqual(['last request', 'asked', 'stopped: true']);
+  });
+
+  it('does not wait for such work beyond the limit', async () => {
+    const app = await newApp();
+    const service = await startService(app, {
+      logger,
+      host: '127.0.0.1',
+      port: 0,
+      shutdownTimeoutMs: 1,
+    });
+    app.get(Lifecycle).beforeEnd(() => new Promise(() => {}));
+    expect(await service.stop()).toBe(false);
+  });
 });
 
 describe('runService', () => {

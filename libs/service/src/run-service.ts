@@ -132,8 +132,12 @@ async function drain(
     server.closeIdleConnections();
   }, idleSweepMs);
   const limit = new AbortController();
+  const finished = closed.then(async (isClosed) => {
+    await lifecycle.idle();
+    return isClosed;
+  });
   const endWithin = (milliseconds: number): Promise<boolean> =>
-    Promise.race([closed, sleep(milliseconds, false, { signal: limit.signal })]);
+    Promise.race([finished, sleep(milliseconds, false, { signal: limit.signal })]);
   let hasEnded = await endWithin(options.shutdownTimeoutMs);
   if (!hasEnded) {
     options.logger.warn('requests have outlived the shutdown timeout and are cut');

@@ -1,5 +1,6 @@
 import { UpstreamClient, type UpstreamOptions } from '@llm-d/gateway';
 import {
+  Background,
   type NamedStep,
   Pipeline,
   type StepConfig,
@@ -31,7 +32,7 @@ export const builtInSteps: readonly StepDefinition[] = [
 
 /** What a pipeline is built from. */
 export interface PipelineOptions
-  extends Omit<StepDependencies, 'openUpstream' | 'hasTokensInLegs'>, BatchOptions {
+  extends Omit<StepDependencies, 'openUpstream' | 'hasTokensInLegs' | 'background'>, BatchOptions {
   readonly steps: readonly StepConfig[];
   /** Closed with the pipeline. */
   readonly gateway: UpstreamClient;
@@ -55,10 +56,12 @@ export function buildPipeline(options: PipelineOptions): Pipeline {
     clients.push(client);
     return client;
   };
+  const background = new Background();
   const hasTokensInLegs = steps.some(isTokensIn);
   const all: StepDependencies = {
     ...dependencies,
     openUpstream,
+    background,
     gateway,
     hasTokensInLegs,
   };
@@ -67,6 +70,7 @@ export function buildPipeline(options: PipelineOptions): Pipeline {
   );
   checkOrder(steps, built);
   return new Pipeline(built, {
+    background,
     prepare(ctx) {
       checkStatelessResponse(ctx);
       if (!dependencies.trustsClientTransferParams) {

@@ -4,7 +4,7 @@ import { features } from './features.ts';
 
 /** The `tokens` object that older endpoint pickers read from chat bodies (`pipeline.wire.chat_tokens`), as an edit. */
 export function chatTokens(
-  ctx: RequestContext,
+  ctx: Pick<RequestContext, 'tokenIds' | 'media'>,
   { wire }: StepDependencies,
 ): { tokens?: JsonInput | undefined } {
   if (!wire.hasChatTokens || !ctx.tokenIds) return {};

@@ -9,14 +9,17 @@ import {
 import { type RequestContext, type StepDependencies } from '@llm-d/pipeline';
 import { chatTokens } from './chat-tokens.ts';
 
+/** Of a request what its decode body is made of. */
+export type DecodeSource = Pick<RequestContext, 'api' | 'body' | 'media' | 'tokenIds'>;
+
 /** Puts the rendered ids in the place of a completions prompt, so that no worker tokenizes again. */
-export function promptEdit(ctx: RequestContext): { prompt?: JsonInput } {
+export function promptEdit(ctx: Pick<RequestContext, 'tokenIds'>): { prompt?: JsonInput } {
   return ctx.tokenIds && ctx.tokenIds.length > 0 ? { prompt: ctx.tokenIds.raw } : {};
 }
 
 /** The client's body with the KV hand-off and, for chat and responses, the hash of each media part. */
 export function decodeBody(
-  ctx: RequestContext,
+  ctx: DecodeSource,
   dependencies: StepDependencies,
   kvParams: JsonInput | undefined,
 ): JsonRaw {
@@ -36,7 +39,7 @@ export function decodeBody(
 }
 
 /** Workers take a part's `uuid` for its content hash, and find the embedding under it. */
-function withUuids(ctx: RequestContext): JsonDocument {
+function withUuids(ctx: DecodeSource): JsonDocument {
   const patches = ctx.media.flatMap(({ part, hash }) =>
     part && hash ? [setMember(part, 'uuid', hash)] : [],
   );

@@ -4,6 +4,7 @@ import { type JsonInput } from '@llm-d/json-document';
 import { defineStep, type RequestContext } from '@llm-d/pipeline';
 import { z } from 'zod';
 import { decodeBody } from './decode-body.ts';
+import { expireKv, kvSent, settleFailedKv } from './handoffs.ts';
 import { isServedByDecodeAlone } from './kv-sequences.ts';
 import { connectorName, staleKey } from './params.ts';
 import { relayLeg } from './relay.ts';
@@ -27,6 +28,7 @@ export const decode = defineStep({
       const ageMs = performance.now() - ctx.kvReceivedAt;
       if (connector.isLeased && ctx.kvTransferParams && ageMs > dependencies.kvLeaseMs) {
         ctx.log.warn({ ageMs }, 'the KV hand-off is past its lease, prefill runs again');
+        expireKv(ctx);
         await ctx.renewKv?.();
       }
       const decided = connector.decodeParams(ctx.kvTransferParams);
@@ -40,13 +42,22 @@ export const decode = defineStep({
     };
 
     return async (ctx) => {
-      const body = decodeBody(ctx, dependencies, await kvParams(ctx));
-      await relayLeg(ctx, dependencies, {
-        step: type,
-        client: dependencies.gateway,
-        path: apiPaths[ctx.api],
-        body,
-      });
+      const kv = await kvParams(ctx);
+      try {
+        await relayLeg(ctx, dependencies, {
+          step: type,
+          client: dependencies.gateway,
+          path: apiPaths[ctx.api],
+          body: decodeBody(ctx, dependencies, kv),
+          onSent:
+            kv === undefined
+              ? undefined
+              : kvSent(ctx, dependencies, params.kv_connector, connector),
+        });
+      } catch (error) {
+        settleFailedKv(ctx, error);
+        throw error;
+      }
       return 'served';
     };
   },

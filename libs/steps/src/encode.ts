@@ -9,6 +9,7 @@ import {
 } from '@llm-d/pipeline';
 import { z } from 'zod';
 import { features } from './features.ts';
+import { offerEc } from './handoffs.ts';
 import { isServedByDecodeAlone } from './kv-sequences.ts';
 import { captureHeaders, type LegAnswer, objectAnswer, readLeg } from './leg.ts';
 import { connectorName, positiveInteger, usesOpenAiFormat } from './params.ts';
@@ -39,8 +40,8 @@ export const encode = defineStep({
         bodies,
         params.max_parallel,
         ctx.signal,
-        (body, index, signal) =>
-          readLeg(ctx, dependencies, {
+        async (body, index, signal) => {
+          const answer = await readLeg(ctx, dependencies, {
             name: `${type}[${index}]`,
             step: type,
             index,
@@ -49,7 +50,13 @@ export const encode = defineStep({
             body,
             phase: 'encode',
             signal,
-          }),
+          });
+          // Written down here: when another item fails nobody looks at this answer again.
+          if (connector.collects) {
+            offerEc(ctx, dependencies, params.ec_connector, transferParams(answer));
+          }
+          return answer;
+        },
       );
       captureHeaders(ctx, dependencies, answers);
       const answered = answers.flatMap(transferParams);

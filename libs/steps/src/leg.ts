@@ -39,6 +39,8 @@ export interface ReadLeg {
   readonly idSuffix?: string;
   /** Statuses that count as success; 200 alone when absent. */
   readonly accepted?: readonly number[];
+  /** Called when the leg is on the wire. */
+  readonly onSent?: (() => void) | undefined;
 }
 
 /** A leg's answer: its JSON value, and the headers it came with. */
@@ -93,7 +95,7 @@ export async function callLeg<T>(
   leg: ReadLeg,
   take: (answer: UpstreamAnswer) => T,
 ): Promise<T> {
-  const { name, step, index, client, path, body, phase, signal = ctx.signal } = leg;
+  const { name, step, index, client, path, body, phase, signal = ctx.signal, onSent } = leg;
   const { headers = [], clientHeaders = ctx.headers, idSuffix, accepted = successOnly } = leg;
   const entry = ctx.begin({ name: step, kind: 'leg', index, phase });
   const suffix = idSuffix ?? (index === undefined ? step : `${step}-${index}`);
@@ -113,6 +115,7 @@ export async function callLeg<T>(
       // Rendering and encoding leave nothing behind that a second run could double.
       isRepeatable: phase === undefined || phase === 'encode',
       counts: entry,
+      onSent,
     });
     const { status, body: answered } = answer;
     logLegAnswer(ctx, name, { status, bodyBytes: answered.length, body: answered });

@@ -2,6 +2,7 @@ import { ecConnector, serialKvConnector } from '@llm-d/connectors';
 import { apiPaths, legApi } from '@llm-d/gateway';
 import { defineStep, type RequestContext } from '@llm-d/pipeline';
 import { z } from 'zod';
+import { ecSent, offerKv } from './handoffs.ts';
 import { isServedByDecodeAlone } from './kv-sequences.ts';
 import { captureHeaders, objectAnswer, readLeg } from './leg.ts';
 import { connectorName, usesOpenAiFormat } from './params.ts';
@@ -32,12 +33,14 @@ export const prefill = defineStep({
         path: apiPaths[api],
         body: prefillBody(ctx, api, transfer, dependencies),
         phase: 'prefill',
+        onSent: ecSent(ctx),
       });
       captureHeaders(ctx, dependencies, [answer]);
       const answered = objectAnswer(type, answer).get('kv_transfer_params');
       const isGiven = answered?.kind === 'object' && !answered.isEmpty();
       ctx.kvTransferParams = isGiven ? answered : undefined;
       ctx.kvReceivedAt = performance.now();
+      if (isGiven) offerKv(ctx, dependencies, params.kv_connector, kv, answered);
     };
 
     return async (ctx) => {

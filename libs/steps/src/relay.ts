@@ -34,6 +34,8 @@ export interface RelayLeg {
   readonly clientHeaders?: ForwardedHeaders;
   /** Whether a 429 or a 5xx means the same: no worker has begun with the request. */
   readonly defersFailures?: boolean;
+  /** Called when the leg is on the wire. */
+  readonly onSent?: (() => void) | undefined;
 }
 
 /** Hop-by-hop headers, and the id that every answer of ours carries anyway. */
@@ -59,7 +61,7 @@ export async function relayLeg(
   leg: RelayLeg,
 ): Promise<boolean> {
   const { step, client, path, body, headers = [], deferStatus, defersFailures = false } = leg;
-  const { signal = ctx.signal, clientHeaders = ctx.headers } = leg;
+  const { signal = ctx.signal, clientHeaders = ctx.headers, onSent } = leg;
   const entry = ctx.begin({ name: step, kind: 'leg', phase: 'decode' });
   const own = [...ownHeaders(ctx, dependencies, 'decode', step), ...headers];
   entry.requestBytes = body.byteLength;
@@ -75,6 +77,7 @@ export async function relayLeg(
       body,
       signal,
       counts: entry,
+      onSent,
     };
     logLegRequest(ctx, step, request);
     await relay(ctx, step, client, request, {

@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Phase, UpstreamClient, type UpstreamOptions } from '@llm-d/gateway';
 import {
+  Background,
+  HandoffCounts,
   type MediaSource,
   type Pipeline,
   type Step,
@@ -39,6 +41,9 @@ export const answerFile = (file: string) => ({
 export class Rig {
   readonly gateway: ScriptedServer;
   readonly renderService: ScriptedServer;
+  readonly background = new Background();
+  /** What steps told of hand-offs. */
+  readonly handoffs = new HandoffCounts();
   readonly #clients: UpstreamClient[] = [];
   readonly #pipelines: Pipeline[] = [];
 
@@ -113,6 +118,7 @@ export class Rig {
   }
 
   async close(): Promise<void> {
+    await this.background.close();
     await Promise.all(this.#clients.map((client) => client.destroy()));
     await Promise.all([this.gateway.close(), this.renderService.close()]);
     await Promise.all(this.#pipelines.map((pipeline) => pipeline.close()));
@@ -132,6 +138,9 @@ export class Rig {
       bootstrapPort: 8998,
       kvLeaseMs: 30_000,
       kvMultiSequence: 'local',
+      kvRelease: 'decode',
+      onHandoff: this.handoffs.count,
+      background: this.background,
       trustsClientTransferParams: false,
       upstreamErrors: 'hide',
       forwardResponseHeaders: [],

@@ -4,10 +4,23 @@ import { bytesBuckets, countBuckets, secondsBuckets, tokensBuckets } from './buc
 /** Every metric of the coordinator begins with this. */
 const prefix = 'llm_d_coordinator_';
 
+/** What is looked at when the metrics are asked for; an `Admission` fits. */
+export interface WatchedAdmission {
+  readonly queued: number;
+  readonly bodyBytesHeld: number;
+  /** By reason, since the start. */
+  readonly refused: Readonly<Record<string, number>>;
+}
+
 /** The metrics of coordinator.md 8.1 and, at the end, ours. Registers them; may be called once for a registry. */
 export function metricFamilies(
   registry: Registry,
-  running: { requests(gauge: Gauge<'model_name'>): void; steps(gauge: Gauge<'step'>): void },
+  running: {
+    requests(gauge: Gauge<'model_name'>): void;
+    steps(gauge: Gauge<'step'>): void;
+    /** Undefined as long as nothing is limited. */
+    admission(): WatchedAdmission | undefined;
+  },
 ) {
   const common = (name: string, help: string) => ({
     name: prefix + name,
@@ -103,6 +116,45 @@ export function metricFamilies(
       bytesBuckets,
       ['stream'],
     ),
+    queued: new Gauge({
+      ...common('admission_queued', 'Requests that wait for their turn.'),
+      collect() {
+        this.set(running.admission()?.queued ?? 0);
+      },
+    }),
+    bodyBytesHeld: new Gauge({
+      ...common('admission_body_bytes', 'Bytes of the request bodies in memory.'),
+      collect() {
+        this.set(running.admission()?.bodyBytesHeld ?? 0);
+      },
+    }),
+    turnedAway: new Counter({
+      ...common('admission_refused_total', 'Requests that were turned away.'),
+      labelNames: ['reason'],
+      collect() {
+        this.reset();
+        const refused = Object.entries(running.admission()?.refused ?? {});
+        for (const [reason, count] of refused) this.inc({ reason }, count);
+      },
+    }),
+    handoffsOffered: {
+      kv: counter('kv_handoffs_offered_total', 'KV hand-offs that prefill answers offered.', [
+        'connector',
+      ]),
+      ec: counter('ec_handoffs_offered_total', 'EC hand-offs that encode answers offered.', [
+        'connector',
+      ]),
+    },
+    handoffs: {
+      kv: counter('kv_handoffs_total', 'KV hand-offs that ended, by outcome.', [
+        'connector',
+        'outcome',
+      ]),
+      ec: counter('ec_handoffs_total', 'EC hand-offs that ended, by outcome.', [
+        'connector',
+        'outcome',
+      ]),
+    },
     usage: counter('usage_tokens_total', 'Tokens as the usage of answers tells them.', [
       'model_name',
       'kind',

@@ -334,6 +334,36 @@ it('counts a download and the call that it was', async () => {
   });
 });
 
+it('counts hand-offs by connector, and by outcome when they end', async () => {
+  const handoff = { kind: 'kv', connector: 'kv-nixl' } as const;
+  metrics.handoff({ ...handoff, event: 'offered' });
+  metrics.handoff({ ...handoff, event: 'offered' });
+  metrics.handoff({ ...handoff, event: 'used' });
+  metrics.handoff({ ...handoff, event: 'released' });
+  metrics.handoff({ kind: 'ec', connector: 'ec-nixl', event: 'expired' });
+  expect(await samples('kv_handoffs')).toEqual({
+    'kv_handoffs_offered_total{connector="kv-nixl"}': 2,
+    'kv_handoffs_total{connector="kv-nixl",outcome="used"}': 1,
+    'kv_handoffs_total{connector="kv-nixl",outcome="released"}': 1,
+  });
+  expect(await samples('ec_handoffs')).toEqual({
+    'ec_handoffs_total{connector="ec-nixl",outcome="expired"}': 1,
+  });
+});
+
+it('shows what the limits of the service hold and refuse at that moment', async () => {
+  expect(await samples('admission')).toEqual({ admission_queued: 0, admission_body_bytes: 0 });
+  const admission = { queued: 2, bodyBytesHeld: 7, refused: { queue_full: 3 } };
+  metrics.watchAdmission(admission);
+  admission.queued = 1;
+  await samples('admission');
+  expect(await samples('admission')).toEqual({
+    admission_queued: 1,
+    admission_body_bytes: 7,
+    'admission_refused_total{reason="queue_full"}': 3,
+  });
+});
+
 describe('the buckets', () => {
   const bounds = async (name: string): Promise<string[]> => {
     run({ tokenIds: { length: 1 } as CountedRequest['tokenIds'] });

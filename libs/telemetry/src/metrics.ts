@@ -1,6 +1,7 @@
 import { type Api } from '@llm-d/gateway';
 import {
   type CoordinatorError,
+  type HandoffListener,
   legName,
   type RequestContext,
   type RequestObserver,
@@ -11,7 +12,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import { type ErrorCode, errorCode } from './error-code.ts';
 import { executionPath } from './execution-path.ts';
 import { memo } from './memo.ts';
-import { metricFamilies } from './metric-families.ts';
+import { metricFamilies, type WatchedAdmission } from './metric-families.ts';
 import { type MetricsText, metricsText } from './metrics-text.ts';
 import { type ModelSeries, ModelTable } from './model-table.ts';
 
@@ -63,7 +64,9 @@ export class CoordinatorMetrics implements RequestObserver {
     steps: (gauge) => {
       for (const [step, running] of this.#stepsRunning) gauge.set({ step }, running);
     },
+    admission: () => this.#admission,
   });
+  #admission: WatchedAdmission | undefined;
   readonly #models = new ModelTable(this.#families);
   readonly #stepsRunning = new Map<string, number>();
   readonly #unreadableUsage = this.#families.unreadableUsage.labels();
@@ -156,6 +159,18 @@ export class CoordinatorMetrics implements RequestObserver {
     this.#countCall(legName(entry), headersMs - startMs);
     if (name === 'conditional-decode') this.#probe(probeResult(entry, error)).inc();
   }
+
+  /** Shows the limits of a service from here on. */
+  watchAdmission(admission: WatchedAdmission): void {
+    this.#admission = admission;
+  }
+
+  /** A hand-off was offered or came to its end. */
+  readonly handoff: HandoffListener = ({ kind, connector, event }) => {
+    const { handoffs, handoffsOffered } = this.#families;
+    if (event === 'offered') handoffsOffered[kind].inc({ connector });
+    else handoffs[kind].inc({ connector, outcome: event });
+  };
 
   /** A media download ended, well or not. */
   downloadEnded({ result, headersMs, durationMs }: CountedDownload): void {

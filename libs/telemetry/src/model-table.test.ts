@@ -8,7 +8,9 @@ let table: ModelTable;
 
 beforeEach(() => {
   registry = new Registry();
-  table = new ModelTable(metricFamilies(registry, { requests: () => {}, steps: () => {} }));
+  table = new ModelTable(
+    metricFamilies(registry, { requests: () => {}, steps: () => {}, admission: () => undefined }),
+  );
 });
 
 /** Fills the table with 1000 names. */

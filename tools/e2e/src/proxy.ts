@@ -18,6 +18,8 @@ export interface ProxiedCall {
 /** What is done to the calls; nothing where a member is absent. */
 export interface Tampering {
   request?: (body: string, call: ProxiedCall) => string | Promise<string>;
+  /** Holds an answer back until it resolves; streams stay streams. */
+  beforeAnswer?: (call: ProxiedCall) => Promise<void>;
   /** Sees whole answers, so streams arrive in one piece. */
   answer?: (body: string, call: ProxiedCall) => string | Promise<string>;
   /** Cuts the connection when so many bytes of an answer have passed; none pass before it is known. */
@@ -79,6 +81,7 @@ async function pass(
     body: tampering.request ? await tampering.request(call.sent.toString(), call) : call.sent,
     signal: gone.signal,
   });
+  await tampering.beforeAnswer?.(call);
   if (tampering.answer) {
     call.answered = await buffer(upstream.body);
     const body = await tampering.answer(call.answered.toString(), call);

@@ -1,5 +1,6 @@
 export { ChildFailedError } from './child-group.ts';
 export { demoPhoto } from './demo-photo.ts';
+export { freePorts } from './free-ports.ts';
 export { readEvents } from './read-events.ts';
 export {
   type CoordinatorSettings,

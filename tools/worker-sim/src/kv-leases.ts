@@ -19,7 +19,7 @@ export interface PullAnswer {
   blocks: number;
 }
 
-/** How a lease ended: `released` = decode refused the request and said so. */
+/** How a lease ended: `released` = decode gave the request up before it was scheduled, and said so. */
 export type LeaseEnd = 'pulled' | 'expired' | 'released';
 
 interface Lease {
@@ -29,6 +29,14 @@ interface Lease {
   params: JsonObject;
   status: 'held' | LeaseEnd;
   timer: NodeJS.Timeout | undefined;
+}
+
+/** Leases by what became of them; what stays `held` is stranded until it expires. */
+export interface LeaseCounts extends Record<'held' | LeaseEnd, number> {
+  /** Pulls that were refused because the blocks had been pulled before. */
+  pulledAgain: number;
+  /** Pulls that were refused because the lease had ended, by expiry or release. */
+  pulledLate: number;
 }
 
 /** Where decode reaches this pod's side channel. */
@@ -51,7 +59,7 @@ export class KvLeases {
   #engineId: string = randomUUID();
   #nextBlock = 1;
   readonly #leases = new Map<string, Lease>();
-  #closed: Record<LeaseEnd, number> = { pulled: 0, expired: 0, released: 0 };
+  #counts = noCounts();
   readonly #pod: string;
   readonly #leaseMs: () => number;
   readonly #release: (blocks: number, reason: LeaseEnd) => void;
@@ -128,8 +136,14 @@ export class KvLeases {
     }
     const lease = this.#leases.get(String(params['remote_request_id']));
     if (!lease) return refuse('unknown-lease', 'no lease for remote_request_id');
-    if (lease.status === 'pulled') return refuse('already-pulled', 'the blocks were pulled before');
-    if (lease.status !== 'held') return refuse('expired', 'the lease has ended');
+    if (lease.status === 'pulled') {
+      this.#counts.pulledAgain += 1;
+      return refuse('already-pulled', 'the blocks were pulled before');
+    }
+    if (lease.status !== 'held') {
+      this.#counts.pulledLate += 1;
+      return refuse('expired', 'the lease has ended');
+    }
     const altered = alteredField(lease.params, params);
     if (altered !== undefined) return refuse('altered', `${altered} is not what prefill answered`);
     if (lease.promptDigest !== digest) {
@@ -146,17 +160,17 @@ export class KvLeases {
     if (lease) this.#close(lease, how);
   }
 
-  /** How many leases are open and how the others ended; what stays `held` is stranded until it expires. */
-  counts(): Record<'held' | LeaseEnd, number> {
+  /** How many leases are open, how the others ended, and what was tried with ended ones. */
+  counts(): LeaseCounts {
     const held = [...this.#leases.values()].filter(({ status }) => status === 'held').length;
-    return { held, ...this.#closed };
+    return { held, ...this.#counts };
   }
 
   /** Forgets everything and becomes another engine. */
   reset(): void {
     for (const lease of this.#leases.values()) this.#close(lease, 'expired');
     this.#leases.clear();
-    this.#closed = { pulled: 0, expired: 0, released: 0 };
+    this.#counts = noCounts();
     this.#engineId = randomUUID();
   }
 
@@ -164,7 +178,7 @@ export class KvLeases {
     if (lease.status !== 'held') return;
     clearTimeout(lease.timer);
     lease.status = status;
-    this.#closed[status] += 1;
+    this.#counts[status] += 1;
     this.#release(lease.blocks, status);
   }
 
@@ -177,6 +191,11 @@ export class KvLeases {
     }
   }
 }
+
+const noCounts = (): Omit<LeaseCounts, 'held'> => ({
+  ...{ pulled: 0, expired: 0, released: 0 },
+  ...{ pulledAgain: 0, pulledLate: 0 },
+});
 
 /** The first member that is missing, added or different, digit by digit; undefined when there is none. */
 export function alteredField(answered: JsonObject, received: JsonObject): string | undefined {

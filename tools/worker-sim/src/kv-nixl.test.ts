@@ -29,12 +29,15 @@ describe('a hand-off that is used once, whole and in time', () => {
   it('is served without recompute', async () => {
     const { prefiller, decoder } = await pair();
     const params = await prefill(prefiller, idsOf(1));
-    expect(prefiller.state().leases).toEqual({ held: 1, pulled: 0, expired: 0, released: 0 });
+    expect(prefiller.state().leases).toEqual({
+      ...{ held: 1, pulled: 0, expired: 0, released: 0 },
+      ...{ pulledAgain: 0, pulledLate: 0 },
+    });
 
     const answer = await decode(decoder, idsOf(1), forDecode(params));
 
     expect(answer.status).toBe(200);
-    expect(prefiller.state().leases).toEqual({ held: 0, pulled: 1, expired: 0, released: 0 });
+    expect(prefiller.state().leases).toMatchObject({ held: 0, pulled: 1, pulledAgain: 0 });
     expect(decoder.state().counters['sim_local_prefill_total']).toBe(0);
     expect(decoder.requests()[0]?.kv).toEqual({ source: 'external', pod: 'prefill-1', blocks: 3 });
   });
@@ -151,6 +154,7 @@ describe('a wrong hand-off fails the request and leaves the pod alive', () => {
     const again = await decode(decoder, idsOf(1), params);
     expect(again.status).toBe(500);
     expect(messageOf(again.json)).toContain('already-pulled');
+    expect(prefiller.state().leases).toMatchObject({ pulled: 1, pulledAgain: 1, pulledLate: 0 });
   });
 
   it('params of another prefill pod under this one’s address', async () => {
@@ -175,7 +179,7 @@ describe('a wrong hand-off fails the request and leaves the pod alive', () => {
     const answer = await decode(decoder, idsOf(1), params);
     expect(answer.status).toBe(500);
     expect(messageOf(answer.json)).toContain('expired');
-    expect(prefiller.state()).toMatchObject({ leases: { held: 0, expired: 1 } });
+    expect(prefiller.state()).toMatchObject({ leases: { held: 0, expired: 1, pulledLate: 1 } });
   });
 
   it('a second sequence, which would read released blocks', async () => {
@@ -296,3 +300,30 @@ it('prefill with n = 2 pins two block sets and answers the last', async () => {
   expect((await decode(decoder, idsOf(1), forDecode(params))).status).toBe(200);
   expect(prefiller.state().leases.held).toBe(1);
 });
+
+it.each([generatePath, '/v1/completions'])(
+  'a client that leaves while its decode on %s waits for a turn frees the blocks',
+  async (path) => {
+    const prefiller = await start({ role: 'prefill' });
+    const decoder = await start({ role: 'decode', maxNumSeqs: 1, itlMs: 60_000 });
+    const params = forDecode(await prefill(prefiller, idsOf(1)));
+    const ask = (body: object, signal?: AbortSignal): Promise<unknown> =>
+      post(
+        decoder.url + path,
+        { prompt: idsOf(1), token_ids: idsOf(1), sampling_params: {}, ...body },
+        {},
+        signal,
+      ).catch(() => undefined);
+    const busy = ask({});
+    const client = new AbortController();
+    const waiting = ask({ kv_transfer_params: params }, client.signal);
+    const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+    while (decoder.state().waiting === 0) await turn();
+    client.abort();
+    await waiting;
+    while (prefiller.state().leases.held > 0) await turn();
+    expect(prefiller.state().leases).toMatchObject({ released: 1, expired: 0, pulled: 0 });
+    await decoder.close();
+    await busy;
+  },
+);

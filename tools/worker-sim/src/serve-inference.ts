@@ -41,7 +41,10 @@ export async function serveInference(engine: Engine, api: Api, call: Call): Prom
     checkPreference(engine, record.prefer, input, prompts);
   }
   const queuedMs = performance.now();
-  const leave = await engine.slots.take(reply.signal);
+  const leave = await engine.slots.take(reply.signal).catch(async (error: unknown) => {
+    if (reply.signal.aborted) await freeBlocks(engine, input.kvTransferParams);
+    throw error;
+  });
   const admittedMs = performance.now();
   engine.metrics.observe('vllm:request_queue_time_seconds', (admittedMs - queuedMs) / 1000);
   let result: PhaseResult | undefined;
@@ -96,8 +99,16 @@ async function strikeAtStart(engine: Engine, { faults, reply }: Call): Promise<v
  */
 async function releaseOfRefused(engine: Engine, api: Api, body: JsonObject): Promise<void> {
   const params = body['kv_transfer_params'];
-  if (api === 'generate' || engine.config.kvConnector !== 'nixl' || !isObject(params)) return;
-  if (params['do_remote_prefill'] !== true || fatalDefect(params) !== undefined) return;
+  if (api !== 'generate' && isObject(params)) await freeBlocks(engine, params);
+}
+
+/**
+ * Tells the prefill pod that this pod will not fetch its blocks: vLLM's connector does so for every request that ends
+ * before it was scheduled, a client that left included (`request_finished` of NixlConnector).
+ */
+async function freeBlocks(engine: Engine, params: JsonObject | undefined): Promise<void> {
+  if (engine.config.kvConnector !== 'nixl' || params?.['do_remote_prefill'] !== true) return;
+  if (fatalDefect(params) !== undefined) return;
   await releaseKv(engine.agent, params, engine.tuning.pullTimeoutMs);
 }
 
