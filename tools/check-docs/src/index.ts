@@ -1,2 +1,3 @@
-export { communicationPage, goldenFiles } from './pages.ts';
+export { communicationPage, configurationPage, goldenFiles } from './pages.ts';
 export { markersOf, refreshExamples } from './refresh-examples.ts';
+export { neededTables, refreshTables, tablesOf } from './refresh-tables.ts';

@@ -1,9 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { communicationPage, goldenFiles } from './pages.ts';
+import { communicationPage, configurationPage, goldenFiles } from './pages.ts';
 import { refreshExamples } from './refresh-examples.ts';
+import { refreshTables } from './refresh-tables.ts';
 
-/** Writes the examples of the documentation anew from the golden files. */
-writeFileSync(
-  communicationPage,
-  refreshExamples(readFileSync(communicationPage, 'utf8'), goldenFiles),
-);
+/** Writes anew what the documentation takes from golden files and schemas. */
+rewrite(communicationPage, (page) => refreshExamples(page, goldenFiles));
+rewrite(configurationPage, refreshTables);
+
+function rewrite(file: string, refresh: (page: string) => string): void {
+  writeFileSync(file, refresh(readFileSync(file, 'utf8')));
+}

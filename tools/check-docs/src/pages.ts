@@ -5,5 +5,8 @@ const root = join(import.meta.dirname, '../../..');
 /** The page that shows what each leg sends. */
 export const communicationPage = join(root, 'docs/communication.md');
 
+/** The page that lists every key of the configuration and every parameter of a step. */
+export const configurationPage = join(root, 'docs/configuration.md');
+
 /** Golden files of the legs, with the requests and answers that they were made with. */
 export const goldenFiles = join(root, 'libs/steps/src/testdata');
