@@ -1,6 +1,6 @@
 import { ConfigError, type CoordinatorConfig } from '@llm-d/config';
 import { MediaFetcher, type MediaFetcherConfig } from '@llm-d/media';
-import { headerPolicy } from '@llm-d/pipeline';
+import { headerPolicy, type StepDefinition } from '@llm-d/pipeline';
 import {
   Admission,
   createService,
@@ -28,6 +28,8 @@ export interface AppOptions {
   readonly bootstrapPort?: number;
   /** What counts the requests; one of its own when absent. */
   readonly metrics?: CoordinatorMetrics;
+  /** Kinds of steps besides those that come with the coordinator. */
+  readonly definitions?: readonly StepDefinition[];
 }
 
 /** A coordinator that does not listen yet. */
@@ -59,6 +61,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     mediaSource(fetcher),
     logger,
     options.bootstrapPort,
+    options.definitions,
   );
   const recent = server.debugAddress === '' ? undefined : new RecentRequests();
   const headers = {

@@ -1,6 +1,12 @@
 import { ConfigError, type CoordinatorConfig, nearestName, stepsWithDefaults } from '@llm-d/config';
 import { UpstreamClient, type UpstreamOptions } from '@llm-d/gateway';
-import { headerPolicy, type Logger, type MediaSource, type Pipeline } from '@llm-d/pipeline';
+import {
+  headerPolicy,
+  type Logger,
+  type MediaSource,
+  type Pipeline,
+  type StepDefinition,
+} from '@llm-d/pipeline';
 import { buildPipeline, defaultBootstrapPort } from '@llm-d/steps';
 
 const connectTimeoutMs = 30_000;
@@ -23,6 +29,7 @@ export function configurePipeline(
   media: MediaSource,
   log: Logger,
   bootstrapPort: number = defaultBootstrapPort,
+  definitions: readonly StepDefinition[] = [],
 ): ConfiguredPipeline {
   const { pipeline, server } = config;
   const gateway = new UpstreamClient(gatewayUpstream(config.gateway));
@@ -34,6 +41,7 @@ export function configurePipeline(
   try {
     const built = buildPipeline({
       steps: stepsWithDefaults(pipeline),
+      definitions,
       gateway,
       media,
       log,

@@ -96,7 +96,7 @@ pipeline:
         max_parallel: 8 # default
         use_openai_format: true # pipeline.use_openai_format
         ec_connector: ec-shared-storage # pipeline.ec_connector
-        colour: "a\\nb" # file
+        colour: "a\\nb" # file, unknown
     - type: decode # file
 `);
   });

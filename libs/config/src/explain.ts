@@ -80,8 +80,9 @@ function explainSteps(
           isGiven || param?.isInherited ? complete[index]?.params[name] : param?.default;
         if (value === undefined) return undefined;
         const source = param?.isInherited ? `pipeline.${name}` : 'default';
-        const origin = isGiven ? (origins.get(`${path}.params.${name}`) ?? 'file') : source;
-        return writeLine(indentation.repeat(4) + name, name, value, origin);
+        const origin = isGiven ? (origins.get(`${path}.params.${name}`) ?? '') : source;
+        const remark = known.length > 0 && !param ? ', unknown' : '';
+        return writeLine(indentation.repeat(4) + name, name, value, origin + remark);
       });
       const shown = lines.filter((line) => line !== undefined);
       return [

@@ -6,11 +6,12 @@ import {
   toCoordinatorError,
   UpstreamError,
 } from './errors.ts';
+import type * as errors from './errors.ts';
 import { toErrorResponse } from './error-response.ts';
 
 // The same file as a second module, as when a step's package has installed its own copy.
 const copyPath = './errors.ts?copy';
-const copy = (await import(copyPath)) as typeof import('./errors.ts');
+const copy = (await import(copyPath)) as typeof errors;
 
 describe('errors of another copy of this package', () => {
   const refused = new copy.BadRequestError('no', { param: 'prompt', code: 'NO' });

@@ -52,7 +52,7 @@ export class StepRegistry {
     if (!definition) {
       throw new Error(`unknown step type "${type}", known are: ${this.types.join(', ')}`);
     }
-    const known = knownKeys(definition.params as SchemaShape);
+    const known = knownKeys(definition.params);
     const given = Object.entries(params ?? {}).filter(([key, value]) => {
       if (value === null) return false;
       if (!known || known.includes(key)) return true;

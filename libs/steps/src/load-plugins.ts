@@ -23,6 +23,7 @@ export async function loadPlugins(
   names: readonly string[],
   configFile: string,
 ): Promise<StepDefinition[]> {
+  if (names.length === 0) return [];
   const owners = new Map(builtInSteps.map(({ type }) => [type, 'the coordinator']));
   const definitions: StepDefinition[] = [];
   const problems: string[] = [];
