@@ -1,3 +1,4 @@
-export { communicationPage, configurationPage, goldenFiles } from './pages.ts';
+export { addingAStepPage, communicationPage, configurationPage, goldenFiles } from './pages.ts';
 export { markersOf, refreshExamples } from './refresh-examples.ts';
+export { refreshFiles } from './refresh-files.ts';
 export { neededTables, refreshTables, tablesOf } from './refresh-tables.ts';

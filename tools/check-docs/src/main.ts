@@ -1,10 +1,18 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { communicationPage, configurationPage, goldenFiles } from './pages.ts';
+import {
+  addingAStepPage,
+  communicationPage,
+  configurationPage,
+  goldenFiles,
+  root,
+} from './pages.ts';
 import { refreshExamples } from './refresh-examples.ts';
+import { refreshFiles } from './refresh-files.ts';
 import { refreshTables } from './refresh-tables.ts';
 
-/** Writes anew what the documentation takes from golden files and schemas. */
+/** Writes anew what the documentation takes from golden files, schemas and the example. */
 rewrite(communicationPage, (page) => refreshExamples(page, goldenFiles));
+rewrite(addingAStepPage, (page) => refreshFiles(page, root));
 rewrite(configurationPage, refreshTables);
 
 function rewrite(file: string, refresh: (page: string) => string): void {
