@@ -134,6 +134,9 @@ const refused: { names: string[]; problems: (string | RegExp)[] }[] = [
   },
 ];
 
+/** A process starts slowly where many tests run at once. */
+const startLimitMs = 60_000;
+
 let folder: string;
 let results: Map<string, Result>;
 
@@ -155,7 +158,7 @@ beforeAll(async () => {
   );
   const parsed = JSON.parse(stdout) as Result[];
   results = new Map(all.map((names, index) => [names.join(), parsed[index] ?? { problems: [] }]));
-});
+}, startLimitMs);
 
 afterAll(() => {
   rmSync(folder, { recursive: true });
