@@ -43,12 +43,6 @@ describe('refreshTables', () => {
     expect(refreshTables(fresh.replace('`8`', '`9` and more'))).toBe(fresh);
   });
 
-  it('says of a step without parameters that it has none, once', () => {
-    const none = '<!-- params: conditional-decode -->\n\nNo parameters.\n';
-    expect(refreshTables('<!-- params: conditional-decode -->\n')).toBe(none);
-    expect(refreshTables(none)).toBe(none);
-  });
-
   it.each(['<!-- keys: colours -->', '<!-- params: dekode -->'])('fails at %s', (marker) => {
     expect(() => refreshTables(marker)).toThrow(/is named (colours|dekode)$/);
   });

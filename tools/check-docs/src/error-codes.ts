@@ -15,6 +15,9 @@ const folders = [
 const givenCode =
   /\bcode(?::| =| \?\?| = [^;=]*\?|: [^;,=]*\?)\s*((?:'[A-Z][A-Z_]+'\s*[|:]?\s*)+)/g;
 
+/** A table of codes by what happened, such as `transportCodes`. */
+const codeTable = /const \w+Codes = \{([^}]*)\}/g;
+
 /** The second argument of a refusal at the edge. */
 const refusalCode = /new RequestError\(\s*[\w.]+,\s*'([A-Z][A-Z_]+)'/g;
 
@@ -24,8 +27,11 @@ export function errorCodesOf(source: string): string[] {
     [...list.matchAll(/'([A-Z_]+)'/g)].map(([, code = '']) => code),
   );
   const fallbacks = [...source.matchAll(/\bcode \?\? '([A-Z_]+)'/g)].map(([, code = '']) => code);
+  const listed = [...source.matchAll(codeTable)].flatMap(([, table = '']) =>
+    [...table.matchAll(/: '([A-Z][A-Z_]+)'/g)].map(([, code = '']) => code),
+  );
   const refused = [...source.matchAll(refusalCode)].map(([, code = '']) => code);
-  return [...new Set([...given, ...fallbacks, ...refused])];
+  return [...new Set([...given, ...fallbacks, ...listed, ...refused])];
 }
 
 /** The texts of all sources that answer clients, without tests. */

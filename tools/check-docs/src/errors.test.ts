@@ -63,6 +63,7 @@ describe('errorCodesOf', () => {
     { source: `this.code = details?.code ?? 'A_CODE';`, codes: ['A_CODE'] },
     { source: `new BadRequestError('no', {\n  code: 'A_CODE',\n})`, codes: ['A_CODE'] },
     { source: `new RequestError(\n  413,\n  'A_CODE',\n  'no')`, codes: ['A_CODE'] },
+    { source: `const legCodes = {\n  a: 'ONE',\n  'b-c': 'TWO',\n};`, codes: ['ONE', 'TWO'] },
     { source: `if (error.code === 'ECONNRESET') code = 5;`, codes: [] },
     { source: `const isGone = error?.code === 'CLIENT_GONE' ? 'YES' : 'NO';`, codes: [] },
     { source: `case 'ERR_HTTP_REQUEST_TIMEOUT':`, codes: [] },
