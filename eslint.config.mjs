@@ -22,6 +22,8 @@ const boundaries = {
     mayUse('app', ['nest', 'adapter', 'core']),
     mayUse('tool', ['tool', 'adapter', 'core'], framework),
     mayUse('testing', [], framework),
+    // What somebody outside could write: the one package that steps are made with.
+    mayUse('example', ['step-api'], [...framework, ...backends]),
   ],
 };
 
@@ -62,7 +64,7 @@ export default defineConfig(
     rules: { 'no-unused-vars': ['error', { ignoreRestSiblings: true }] },
   },
   {
-    files: ['{apps,libs}/*/src/**/*.ts'],
+    files: ['{apps,examples,libs}/*/src/**/*.ts'],
     ignores: ['**/*.test.ts', '**/testing.ts', 'libs/testing/**'],
     rules: {
       'no-console': 'error',

@@ -1,6 +1,6 @@
 import { ConfigError, type CoordinatorConfig } from '@llm-d/config';
 import { MediaFetcher, type MediaFetcherConfig } from '@llm-d/media';
-import { HandoffCounts, headerPolicy } from '@llm-d/pipeline';
+import { HandoffCounts, headerPolicy, type StepDefinition } from '@llm-d/pipeline';
 import {
   Admission,
   createService,
@@ -32,6 +32,8 @@ export interface AppOptions {
   readonly metrics?: CoordinatorMetrics;
   /** Absent where requests are not traced; whoever started it closes it. */
   readonly tracing?: Tracing | undefined;
+  /** Kinds of steps besides those that come with the coordinator. */
+  readonly definitions?: readonly StepDefinition[];
 }
 
 /** A coordinator that does not listen yet. */
@@ -70,6 +72,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
       metrics.handoff(event);
     },
     options.bootstrapPort,
+    options.definitions,
   );
   const recent = server.debugAddress === '' ? undefined : new RecentRequests();
   const headers = {

@@ -6,6 +6,7 @@ import {
   type Logger,
   type MediaSource,
   type Pipeline,
+  type StepDefinition,
 } from '@llm-d/pipeline';
 import { buildPipeline, defaultBootstrapPort } from '@llm-d/steps';
 
@@ -30,6 +31,7 @@ export function configurePipeline(
   log: Logger,
   onHandoff: HandoffListener,
   bootstrapPort: number = defaultBootstrapPort,
+  definitions: readonly StepDefinition[] = [],
 ): ConfiguredPipeline {
   const { pipeline, server } = config;
   const gateway = new UpstreamClient(gatewayUpstream(config.gateway));
@@ -41,6 +43,7 @@ export function configurePipeline(
   try {
     const built = buildPipeline({
       steps: stepsWithDefaults(pipeline),
+      definitions,
       gateway,
       media,
       log,

@@ -13,6 +13,7 @@ process.exit(
   await runCoordinator({
     argv: process.argv.slice(2),
     environment: process.env,
+    output: process.stdout,
     errors: process.stderr,
   }),
 );

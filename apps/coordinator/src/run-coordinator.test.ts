@@ -34,6 +34,7 @@ async function run(
   const exitCode = await runCoordinator({
     argv: ['--config', file, ...argv],
     environment,
+    output: { write() {} },
     errors: {
       write: (text) => {
         errors += text;

@@ -3,8 +3,8 @@ import {
   ConfigError,
   type CoordinatorConfig,
   describeProblem,
+  type Flags,
   loadConfig,
-  parseFlags,
 } from '@llm-d/config';
 import { type MediaFetcherConfig } from '@llm-d/media';
 import {
@@ -12,11 +12,11 @@ import {
   type ListenAddress,
   type MetricsListener,
   parseListenAddress,
-  readTlsFiles,
   runService,
+  ServerTls,
   startMetricsListener,
 } from '@llm-d/service';
-import { parseBootstrapPort } from '@llm-d/steps';
+import { loadPlugins, parseBootstrapPort } from '@llm-d/steps';
 import {
   CoordinatorMetrics,
   createLogger,
@@ -25,7 +25,10 @@ import {
   startTracing,
 } from '@llm-d/telemetry';
 import { createApp } from './app.ts';
+import { type Command, helpText, parseCommand } from './command-line.ts';
 import { isLoopback, startDebugServer } from './debug-server.ts';
+import { explainConfiguration } from './explain-configuration.ts';
+import { programVersion } from './program-version.ts';
 
 /** Connections to upstreams close in no time unless requests are left behind by a second signal. */
 const closeLimitMs = 1_000;
@@ -35,6 +38,8 @@ const maxFlushMs = 5_000;
 export interface ProcessOptions {
   readonly argv: readonly string[];
   readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Takes what a command prints. */
+  readonly output: { write(text: string): unknown };
   /** Hears why the process does not start, one line per problem. */
   readonly errors: { write(text: string): unknown };
   /** Where log lines go; standard output when absent. */
@@ -42,12 +47,12 @@ export interface ProcessOptions {
 }
 
 /**
- * Starts a coordinator and runs it until it is told to stop. Resolves to the exit code: 1 when it
- * cannot start, could not drain or was stopped twice.
+ * Does what the command line asks: as a rule, starts a coordinator and runs it until it is told to stop. Resolves to the
+ * exit code: 1 when the configuration has a problem, when it could not drain or was stopped twice.
  */
 export async function runCoordinator(options: ProcessOptions): Promise<number> {
   try {
-    return await run(options);
+    return await perform(parseCommand(options.argv), options);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     for (const problem of error.problems) options.errors.write(`coordinator: ${problem}\n`);
@@ -55,29 +60,66 @@ export async function runCoordinator(options: ProcessOptions): Promise<number> {
   }
 }
 
-async function run({ argv, environment, logDestination }: ProcessOptions): Promise<number> {
-  const flags = parseFlags(argv);
-  const { config, warnings } = loadConfig({
+async function perform(command: Command, options: ProcessOptions): Promise<number> {
+  const { output, errors } = options;
+  switch (command.name) {
+    case 'run':
+      return run(command.flags, options);
+    case 'validate': {
+      const { file } = command.flags;
+      return run(command.flags, { ...options, logDestination: { write() {} } }, (warnings) => {
+        for (const warning of warnings) errors.write(`warning: ${warning}\n`);
+        output.write(`${file}: valid\n`);
+      });
+    }
+    case 'explain': {
+      const loaded = load(command.flags, options.environment);
+      const explained = await explainConfiguration(loaded, command.flags.file);
+      for (const warning of loaded.warnings) errors.write(`warning: ${warning}\n`);
+      output.write(explained);
+      return 0;
+    }
+    case 'help':
+      output.write(helpText);
+      return 0;
+    case 'version':
+      output.write(`coordinator ${programVersion()}, Node ${process.version}\n`);
+      return 0;
+  }
+}
+
+function load(flags: Flags, environment: ProcessOptions['environment']) {
+  return loadConfig({
     file: flags.file,
     environment,
     flags: flags.overrides,
     strict: flags.strictConfig,
   });
+}
+
+/** @param onValid ends the start before anything listens, with what the author of the configuration should hear. */
+async function run(
+  flags: Flags,
+  { environment, logDestination }: ProcessOptions,
+  onValid?: (warnings: readonly string[]) => void,
+): Promise<number> {
+  const { config, warnings } = load(flags, environment);
   const { server, pipeline } = config;
   const address = readAddress('server.listen_addr', server.listenAddress);
   const debugAddress = readDebugAddress(server.debugAddress);
-  const metricsTls = readMetricsTls(server);
 
   const logger = createLogger({
     service: 'coordinator',
     level: config.logLevel,
     ...(logDestination ? { destination: logDestination } : {}),
   });
+  const metricsTls = await loadMetricsTls(server, logger);
   const media = mediaProxy(environment);
   const bootstrap = parseBootstrapPort(environment['SGLANG_BOOTSTRAP_PORT']);
   const hasMetricsListener = server.metricsPort > 0;
   const metrics = new CoordinatorMetrics({ hasProcessMetrics: hasMetricsListener });
-  const tracing = config.tracing ? await startTracing(environment, logger) : undefined;
+  const definitions = await loadPlugins(pipeline.plugins, flags.file);
+  const tracing = config.tracing && !onValid ? await startTracing(environment, logger) : undefined;
   const coordinator = await createApp({
     config,
     logger,
@@ -85,9 +127,15 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
     metrics,
     tracing,
     bootstrapPort: bootstrap.port,
+    definitions,
   });
   if (flags.strictConfig && coordinator.warnings.length > 0) {
     throw new ConfigError(coordinator.warnings);
+  }
+  if (onValid) {
+    await coordinator.close();
+    onValid([...warnings, ...coordinator.warnings]);
+    return 0;
   }
   if (bootstrap.isRejected) {
     logger.error(`SGLANG_BOOTSTRAP_PORT: expected a port, ${bootstrap.port} is used`);
@@ -158,13 +206,13 @@ async function run({ argv, environment, logDestination }: ProcessOptions): Promi
 }
 
 /** Bad files end the start: a listener that falls back to plain HTTP would be a surprise. */
-function readMetricsTls({
-  metricsPort,
-  metricsCertDirectory,
-}: CoordinatorConfig['server']): ReturnType<typeof readTlsFiles> | undefined {
+async function loadMetricsTls(
+  { metricsPort, metricsCertDirectory }: CoordinatorConfig['server'],
+  logger: Logger,
+): Promise<ServerTls | undefined> {
   if (metricsPort <= 0 || metricsCertDirectory === '') return undefined;
   try {
-    return readTlsFiles(metricsCertDirectory);
+    return await ServerTls.load({ certificatePath: metricsCertDirectory }, logger);
   } catch (cause) {
     const expected = 'a directory with tls.crt and tls.key that belong together';
     const problem = describeProblem('server.metrics_cert_dir', expected, metricsCertDirectory);

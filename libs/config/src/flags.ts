@@ -34,6 +34,15 @@ const zapFlags = new Set([
 ]);
 const zapLevels: Readonly<Record<string, string>> = { error: '1', info: '2', debug: '4' };
 
+/** Every flag without its dashes. */
+export const flagNames: readonly string[] = [
+  'config',
+  'strict-config',
+  ...Object.keys(keyFlags),
+  ...zapFlags,
+  'zap-devel',
+];
+
 const defaultFile = 'config/coordinator/coordinator.yaml';
 
 /**
@@ -82,7 +91,6 @@ function readVerbosity(text: string): string {
 }
 
 function describeUnknownFlag(name: string): string {
-  const known = [...Object.keys(keyFlags), ...zapFlags, 'config', 'strict-config', 'zap-devel'];
-  const nearest = nearestName(name, known);
+  const nearest = nearestName(name, [...flagNames, 'help', 'version']);
   return `--${name}: unknown flag${nearest ? `, did you mean --${nearest}?` : ''}`;
 }

@@ -1,10 +1,13 @@
 export { ConfigError, describeProblem } from './config-error.ts';
+export { describeParams, type StepParam } from './describe-params.ts';
 export { parseDuration } from './duration.ts';
-export { type Flags, parseFlags } from './flags.ts';
+export { explainConfig } from './explain.ts';
+export { type Flags, flagNames, parseFlags } from './flags.ts';
 export { type ConfigKey, configKeys } from './keys.ts';
 export { type ConfigSources, loadConfig, type LoadedConfig } from './load-config.ts';
+export { isSecretName, maskSecrets } from './mask-secrets.ts';
 export { nearestName } from './nearest-name.ts';
-export { type CoordinatorConfig } from './schema.ts';
+export { type CoordinatorConfig, eraDefaults, sections } from './schema.ts';
 export { stepsWithDefaults } from './step-params.ts';
 export {
   boolean,
@@ -17,3 +20,4 @@ export {
   text,
   textList,
 } from './setting.ts';
+export { writeValue } from './write-value.ts';

@@ -36,7 +36,8 @@ function problemsOf(yaml: string, sources: Partial<ConfigSources> = {}): readonl
 
 describe('defaults', () => {
   it.each(['', '# nothing\n', 'server:\npipeline:\n'])('stand for everything in %p', (yaml) => {
-    expect(load(yaml)).toEqual({
+    const { config, warnings } = load(yaml);
+    expect({ config, warnings }).toEqual({
       warnings: [],
       config: {
         logLevel: 2,
@@ -87,12 +88,14 @@ describe('defaults', () => {
           maxBatchSize: 128,
           maxBatchParallel: 16,
           wire: {
+            era: 'newest',
             phaseHeader: 'EPP-Profile',
             generateTransferParams: 'top-level',
             hasChatTokens: false,
             legRequestId: 'shared',
             pinHeader: 'x-prefill-pin-host-port',
           },
+          plugins: [],
           steps: [],
         },
       },
@@ -159,9 +162,12 @@ describe('precedence', () => {
     expect(config.pipeline.wire.hasChatTokens).toBe(true);
   });
 
-  it('gives every key but the steps an environment name', () => {
-    const without = configKeys.filter((key) => key.environmentName === undefined);
-    expect(without.map((key) => key.path)).toEqual(['pipeline.steps']);
+  it.each(configKeys)('lets $environmentName set $path', ({ path, environmentName }) => {
+    // A text that many keys refuse: then the problem names the key.
+    const environment = { [environmentName]: '0' };
+    const problems = problemsOf('', { environment });
+    if (problems.length > 0) expect(problems[0]).toMatch(`${path}: expected `);
+    else expect(load('', { environment }).origins.get(path)).toBe(`env ${environmentName}`);
   });
 });
 

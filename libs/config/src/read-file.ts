@@ -38,10 +38,19 @@ function readSection(given: FileMapping, section: string, unknownKeys: string[])
   return renameKeys(given, section, known, unknownKeys, (path, value) => {
     if (path in sections && isMapping(value)) return readSection(value, path, unknownKeys);
     if (path === 'pipeline.steps' && Array.isArray(value)) {
-      return value.map((step: unknown, index) => readStep(step, `${path}[${index}]`, unknownKeys));
+      return readSteps(value, path, unknownKeys);
     }
     return value;
   });
+}
+
+/** The steps of a list with their key names in lower case; what nobody knows is added to `unknownKeys`. */
+export function readSteps(
+  steps: readonly unknown[],
+  path: string,
+  unknownKeys: string[],
+): unknown[] {
+  return steps.map((step, index) => readStep(step, `${path}[${index}]`, unknownKeys));
 }
 
 function readStep(step: unknown, path: string, unknownKeys: string[]): unknown {

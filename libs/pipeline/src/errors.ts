@@ -6,6 +6,9 @@ export interface ErrorDetails extends ErrorOptions {
   param?: string;
 }
 
+/** The same in every copy of this package: a step from outside may have brought its own. */
+const brand = Symbol.for('@llm-d/pipeline.CoordinatorError');
+
 /**
  * A failure with a status and a stable code. The message is for the client: it holds no text of an upstream, no URL and
  * nothing that the client sent but field paths and numbers.
@@ -24,6 +27,18 @@ export abstract class CoordinatorError extends Error {
     super(message, details);
     this.param = details?.param;
   }
+
+  static {
+    Object.defineProperty(this.prototype, brand, { value: true });
+    Object.defineProperty(this, Symbol.hasInstance, { value: isInstance });
+  }
+}
+
+/** `instanceof` for the errors of this file: those of another copy count by brand and class name. */
+function isInstance(this: { readonly name: string }, value: unknown): boolean {
+  if (Function.prototype[Symbol.hasInstance].call(this, value)) return true;
+  const isBranded = typeof value === 'object' && value !== null && brand in value;
+  return isBranded && (this === CoordinatorError || ('name' in value && value.name === this.name));
 }
 
 /** The client can mend it: the message says how. */

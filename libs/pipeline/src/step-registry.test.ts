@@ -116,4 +116,49 @@ describe('StepRegistry', () => {
     expect(build({ type: 'open', params: { any: 1 } }, [open]).unknown).toEqual([]);
     expect(() => build({ type: 'open', params: { any: 'x' } }, [open])).toThrow('open: any');
   });
+
+  it.each([
+    { name: 'an object', params: z.strictObject({ own: z.int().optional() }) },
+    {
+      name: 'an object that is transformed',
+      params: z.strictObject({ own: z.int().optional() }).transform(({ own }) => own),
+    },
+    {
+      name: 'an object with a check of the whole',
+      params: z.strictObject({ own: z.int().optional() }).refine(() => true),
+    },
+  ])('keeps from $name what it does not know', ({ params }) => {
+    const step = defineStep({ type: 's', params, create: () => () => Promise.resolve('served') });
+    const config = { type: 's', params: { own: 1, odd: 2, kv_connector: 'kv-nixl' } };
+    expect(build(config, [step]).unknown).toEqual([['odd', ['own']]]);
+  });
+
+  it.each([
+    { name: 'a loose object', params: z.looseObject({ own: z.int().optional() }) },
+    { name: 'a record', params: z.record(z.string(), z.unknown()) },
+  ])('gives $name everything', ({ params }) => {
+    let seen: unknown;
+    const step = defineStep<z.ZodType>({
+      type: 's',
+      params,
+      create: (given) => {
+        seen = given;
+        return () => Promise.resolve('served');
+      },
+    });
+    const given = { own: 1, odd: 2, kv_connector: 'kv-nixl' };
+    expect(build({ type: 's', params: given }, [step]).unknown).toEqual([]);
+    expect(seen).toEqual(given);
+  });
+
+  it('shows no more of a value than it is told', () => {
+    const make = () =>
+      new StepRegistry([limited]).build(
+        { type: 'limited', params: { max_parallel: 'geheim' } },
+        dependencies,
+        () => {},
+        (key) => `${key} masked`,
+      );
+    expect(make).toThrow('limited: max_parallel: expected an integer, got "max_parallel masked"');
+  });
 });

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { type z } from 'zod';
 import { type Step, type StepDefinition, type StepDependencies } from './step.ts';
 
 /** A step as the configuration names it. */
@@ -38,12 +38,14 @@ export class StepRegistry {
   /**
    * Makes a step. Parameters that the step does not know are given to `onUnknown` and left out.
    *
+   * @param show what a message may say of a value; secrets are masked by it.
    * @throws Error with the step, the key, what was expected and what was given.
    */
   build(
     config: StepConfig,
     dependencies: StepDependencies,
     onUnknown: (key: string, known: readonly string[]) => void,
+    show: (key: string, value: unknown) => unknown = (_key, value) => value,
   ): NamedStep {
     const { type, params = {} } = config;
     const definition = this.#definitions.get(type);
@@ -58,7 +60,9 @@ export class StepRegistry {
       return false;
     });
     const result = definition.params.safeParse(Object.fromEntries(given));
-    if (!result.success) throw new Error(describeIssue(type, params ?? {}, result.error));
+    if (!result.success) {
+      throw new Error(describeIssue(type, params ?? {}, result.error, show));
+    }
     try {
       const run = definition.create(result.data, dependencies);
       return { type, run, isTerminal: definition.isTerminal ?? false };
@@ -73,16 +77,39 @@ export class StepRegistry {
 /** Defaults of the pipeline section that every step is given, whether it has a use for them or not (coordinator.md 7.6). */
 const sharedParams = new Set(['kv_connector', 'ec_connector']);
 
-function knownKeys(schema: z.ZodType): readonly string[] | undefined {
-  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : undefined;
+/**
+ * Names that a schema takes; undefined when it takes any, or when it does not tell. Looks at its shape only, since a step
+ * from outside may have another copy, or another version, of zod.
+ */
+function knownKeys(schema: SchemaShape): readonly string[] | undefined {
+  const { shape, def } = schema;
+  if (shape === undefined) return def?.in && knownKeys(def.in);
+  const rest = def?.catchall?.def?.type;
+  return rest === undefined || rest === 'never' ? Object.keys(shape) : undefined;
 }
 
-function describeIssue(type: string, params: object, error: z.ZodError): string {
+/** What is looked at of a schema: `in` is what a transformed schema reads, `catchall` what an object takes besides its shape. */
+interface SchemaShape {
+  readonly shape?: object;
+  readonly def?: {
+    readonly type?: string;
+    readonly in?: SchemaShape;
+    readonly catchall?: SchemaShape;
+  };
+}
+
+function describeIssue(
+  type: string,
+  params: object,
+  error: z.ZodError,
+  show: (key: string, value: unknown) => unknown,
+): string {
   const [issue] = error.issues;
   const path = issue?.path.map(String) ?? [];
   let value: unknown = params;
   for (const key of path) value = (value as Record<string, unknown> | undefined)?.[key];
-  const given = value === undefined ? '' : `, got ${JSON.stringify(value)}`;
+  const given =
+    value === undefined ? '' : `, got ${JSON.stringify(show(path.at(-1) ?? '', value))}`;
   const message = issue?.code === 'custom' ? `expected ${issue.message}` : issue?.message;
   return `${[type, ...path].join(': ')}: ${message ?? 'invalid'}${given}`;
 }

@@ -6,6 +6,8 @@ import { type Logger, silentLogger } from './logger.ts';
 import { RequestContext } from './request-context.ts';
 import { type RequestObserver } from './timeline.ts';
 import { type ResponseSink } from './response-sink.ts';
+import { type Step, type StepDefinition, type StepDependencies } from './step.ts';
+import { StepRegistry } from './step-registry.ts';
 
 /** A sink that keeps what it is given; for tests of steps. */
 export class MemorySink implements ResponseSink {
@@ -73,6 +75,25 @@ export class MemoryLog implements Logger {
   #add(level: keyof Logger, fields: object, message: string): void {
     this.lines.push({ level, message, fields });
   }
+}
+
+/**
+ * The step that the coordinator would make of these parameters. Dependencies that it uses must be given; the log is silent
+ * otherwise.
+ *
+ * @throws Error when the parameters do not fit, or when one is unknown.
+ */
+export function buildStep(
+  definition: StepDefinition,
+  params: Readonly<Record<string, unknown>> = {},
+  dependencies: Partial<StepDependencies> = {},
+): Step {
+  const { type } = definition;
+  // What is missing fails where a step uses it.
+  const all = { log: silentLogger, ...dependencies } as StepDependencies;
+  return new StepRegistry([definition]).build({ type, params }, all, (key) => {
+    throw new Error(`${type}: ${key}: unknown parameter`);
+  }).run;
 }
 
 /** A request context with a body given as a value, or as text where its bytes matter. */

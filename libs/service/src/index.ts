@@ -15,6 +15,5 @@ export { RequestError } from './request-error.ts';
 export { type RunningService, type RunOptions, runService, startService } from './run-service.ts';
 export { ServerTls, type TlsSettings } from './server-tls.ts';
 export { tlsOptions, type TlsProfile } from './tls-options.ts';
-export { readTlsFiles } from './tls-files.ts';
 export { type UnknownPathHandler } from './unknown-path.ts';
 export { UnreadBody } from './unread-body.ts';

@@ -9,7 +9,8 @@ import { connect } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { generate } from 'selfsigned';
 import { type MetricsListener, startMetricsListener } from './metrics-listener.ts';
-import { readTlsFiles } from './tls-files.ts';
+import { createLogger } from '@llm-d/telemetry';
+import { ServerTls } from './server-tls.ts';
 
 let listener: MetricsListener | undefined;
 let directory: string;
@@ -97,6 +98,9 @@ describe('the metrics listener', () => {
 });
 
 describe('the metrics listener with a certificate', () => {
+  const loadTls = () =>
+    ServerTls.load({ certificatePath: directory }, createLogger({ service: 'test', level: 1 }));
+
   async function writeFiles(): Promise<void> {
     const { private: key, cert } = await generate([{ name: 'commonName', value: 'metrics' }]);
     writeFileSync(join(directory, 'tls.crt'), cert);
@@ -105,14 +109,14 @@ describe('the metrics listener with a certificate', () => {
 
   it('speaks TLS and no plain HTTP', async () => {
     await writeFiles();
-    await start({ tls: readTlsFiles(directory) });
+    await start({ tls: await loadTls() });
     expect(await ask('/metrics', { isTls: true })).toMatchObject({ status: 200 });
     await expect(ask('/metrics')).rejects.toThrow();
   });
 
   it('takes no TLS below 1.2', async () => {
     await writeFiles();
-    const { port } = await start({ tls: readTlsFiles(directory) });
+    const { port } = await start({ tls: await loadTls() });
     const old = { minVersion: 'TLSv1', maxVersion: 'TLSv1.1' } as const;
     const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, ...old });
     await expect(once(socket, 'secureConnect')).rejects.toThrow();
@@ -127,15 +131,15 @@ describe('the metrics listener with a certificate', () => {
         writeFileSync(join(directory, 'tls.key'), 'x');
       },
     },
-  ])('does not start with $name', ({ prepare }) => {
+  ])('does not start with $name', async ({ prepare }) => {
     prepare();
-    expect(() => readTlsFiles(directory)).toThrow();
+    await expect(loadTls()).rejects.toThrow();
   });
 
   it('does not start with a key of another certificate', async () => {
     await writeFiles();
     const other = await generate([{ name: 'commonName', value: 'other' }]);
     writeFileSync(join(directory, 'tls.key'), other.private);
-    expect(() => readTlsFiles(directory)).toThrow();
+    await expect(loadTls()).rejects.toThrow();
   });
 });

@@ -1,8 +1,8 @@
 import { createServer as createPlainServer, type RequestListener, type Server } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import { type AddressInfo } from 'node:net';
-import { type SecureContextOptions } from 'node:tls';
 import { type ListenAddress } from './listen-address.ts';
+import { type ServerTls } from './server-tls.ts';
 
 /** Scrapes that are being answered may go on for this long after a stop. */
 const drainMs = 5_000;
@@ -12,7 +12,7 @@ export interface MetricsListenerOptions extends ListenAddress {
   /** Everything as text, in the format that the `accept` header asks for. */
   readonly text: (accept: string | undefined) => Promise<{ contentType: string; body: string }>;
   /** With it the listener speaks TLS and nothing else. */
-  readonly tls?: SecureContextOptions | undefined;
+  readonly tls?: ServerTls | undefined;
 }
 
 /** Metrics that can be scraped. */
@@ -45,9 +45,7 @@ export async function startMetricsListener(
       },
     );
   };
-  const server: Server = tls
-    ? createTlsServer({ minVersion: 'TLSv1.2', ...tls }, listener)
-    : createPlainServer(listener);
+  const server: Server = tls ? createTlsServer(tls.options, listener) : createPlainServer(listener);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen({ host, port }, () => {
@@ -55,6 +53,7 @@ export async function startMetricsListener(
       resolve();
     });
   });
+  if (tls) server.once('close', tls.follow(server as TlsServer));
   return { port: (server.address() as AddressInfo).port, stop: () => drain(server) };
 }
 

@@ -1,3 +1,4 @@
+import { maskSecrets } from '@llm-d/config';
 import { UpstreamClient, type UpstreamOptions } from '@llm-d/gateway';
 import {
   Background,
@@ -66,7 +67,7 @@ export function buildPipeline(options: PipelineOptions): Pipeline {
     hasTokensInLegs,
   };
   const built = steps.map((step) =>
-    registry.build(step, all, (key, known) => onUnknownParam(step.type, key, known)),
+    registry.build(step, all, (key, known) => onUnknownParam(step.type, key, known), maskSecrets),
   );
   checkOrder(steps, built);
   return new Pipeline(built, {

@@ -17,8 +17,11 @@ const notHere = 412;
 export const conditionalDecode = defineStep({
   type,
   params: z.strictObject({
-    /** What a 429 or a 5xx of this call means: the client's answer, or the next step. */
-    on_failure: oneOf('relay', 'continue').prefault('relay'),
+    on_failure: oneOf('relay', 'continue')
+      .prefault('relay')
+      .describe(
+        "What a 429 or a 5xx of this call is. `relay`: the client's answer, as upstream has it. `continue`: the next step runs; nothing was generated, so that one dead decode pod is survived.",
+      ),
     use_openai_format: staleKey(`has no meaning on ${type}, remove it`),
   }),
   create:

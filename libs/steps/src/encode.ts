@@ -22,8 +22,9 @@ const type = 'encode';
 export const encode = defineStep({
   type,
   params: z.strictObject({
-    /** Legs of one request at the same time. */
-    max_parallel: positiveInteger.prefault(8),
+    max_parallel: positiveInteger
+      .prefault(8)
+      .describe('Encode legs of one request at the same time.'),
     use_openai_format: usesOpenAiFormat,
     kv_connector: connectorName,
     ec_connector: connectorName,

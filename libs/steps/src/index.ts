@@ -1,5 +1,6 @@
 export { defaultBootstrapPort, parseBootstrapPort } from '@llm-d/connectors';
 export { buildPipeline, builtInSteps, type PipelineOptions } from './build-pipeline.ts';
+export { loadPlugins } from './load-plugins.ts';
 export {
   type ClientBody,
   Passthrough,

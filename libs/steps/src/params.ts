@@ -14,9 +14,11 @@ export const flag = setting('true or false', (value) =>
   typeof value === 'boolean' ? value : undefined,
 );
 
+const overrides = "Overrides the pipeline's key.";
+
 /** The key of the pipeline section, written into the params of the steps that use it. */
-export const usesOpenAiFormat = flag.prefault(true);
-export const connectorName = text.optional();
+export const usesOpenAiFormat = flag.prefault(true).describe(overrides);
+export const connectorName = text.optional().describe(overrides);
 
 /** A key that has no meaning on a step any more; its presence tells of a stale configuration. */
 export const staleKey = (reason: string) => z.undefined({ error: reason }).optional();

@@ -28,25 +28,26 @@ const withoutTensors = { mm_payload: 'none', return_mm_kwargs: false };
 export const render = defineStep({
   type,
   params: z.strictObject({
-    /** Base URL; the client's path and `/render` are appended. */
     address: setting('an http address such as http://render:8000', (address) =>
       typeof address === 'string' && URL.canParse(address) && /^https?:/.test(address)
         ? address
         : undefined,
-    ),
-    /** Whole call including its body; 0 = no limit. */
-    timeout: duration.prefault('30s'),
-    /** Idle connections that are kept; open ones are not capped. */
-    max_idle_conns_per_host: count.prefault(100),
-    idle_conn_timeout: duration.prefault('90s'),
-    /** MB of one answer. */
-    max_response_size: positiveInteger.prefault(256),
-    /** `auto` asks for no tensors where every leg speaks the OpenAI format: workers make their own then. */
-    mm_payload: oneOf('full', 'auto').prefault('full'),
-    /** 0 = unlimited. */
-    max_total_tokens: count.prefault(0),
-    /** 0 = unlimited. */
-    max_total_placeholder_tokens: count.prefault(0),
+    ).describe("The render service; the client's path and `/render` are appended."),
+    timeout: duration.prefault('30s').describe('Whole call with its body; 0 = no limit.'),
+    max_idle_conns_per_host: count
+      .prefault(100)
+      .describe('Idle connections that are kept; 0 means 2. Open ones have no cap.'),
+    idle_conn_timeout: duration.prefault('90s').describe('How long an idle connection is kept.'),
+    max_response_size: positiveInteger.prefault(256).describe('MB of one answer.'),
+    mm_payload: oneOf('full', 'auto')
+      .prefault('full')
+      .describe(
+        '`auto` asks the render service for no image tensors where every leg speaks the OpenAI format, whose workers make their own; `full` sends the body unchanged.',
+      ),
+    max_total_tokens: count.prefault(0).describe('Longest prompt in tokens; 0 = no limit.'),
+    max_total_placeholder_tokens: count
+      .prefault(0)
+      .describe('Longest share of media in it, in tokens; 0 = no limit.'),
   }),
   create(params, dependencies) {
     const limits = {

@@ -16,18 +16,23 @@ import { bytesPerMb, count, flag, mediaMb, positiveInteger } from './params.ts';
 export const replaceMediaUrls = defineStep({
   type: 'replace-media-urls',
   params: z.strictObject({
-    /** For one item: name resolution, redirects and body together. */
-    download_timeout: duration.prefault('10s'),
-    max_concurrent_downloads: positiveInteger.prefault(10),
-    /** 0 = unlimited. */
-    max_multimodal_entries: count.prefault(0),
-    /** MB of one item. */
-    max_download_size: mediaMb.prefault(10),
-    /** MB of all items of a request; keeps the body of the legs below common gateway limits. */
-    max_total_download_size: mediaMb.prefault(48),
-    allow_private_networks: flag.prefault(false),
-    /** Empty = any host that the address guard allows. */
-    allowed_domains: z.array(z.string(), { error: 'a list of host names' }).prefault([]),
+    download_timeout: duration
+      .prefault('10s')
+      .describe('Whole time of one item: name resolution, redirects and body.'),
+    max_concurrent_downloads: positiveInteger
+      .prefault(10)
+      .describe('Downloads of one request at the same time.'),
+    max_multimodal_entries: count.prefault(0).describe('Media items of one request; 0 = no limit.'),
+    max_download_size: mediaMb.prefault(10).describe('MB of one item.'),
+    // Keeps the body of the legs below common gateway limits.
+    max_total_download_size: mediaMb.prefault(48).describe('MB of all items of one request.'),
+    allow_private_networks: flag
+      .prefault(false)
+      .describe('Opens the private IPv4 ranges (RFC 1918) and nothing else.'),
+    allowed_domains: z
+      .array(z.string(), { error: 'a list of host names' })
+      .prefault([])
+      .describe('Hosts that may be asked; empty = any that the address guard allows.'),
   }),
   create(params, { media }) {
     const maxEntries = params.max_multimodal_entries;

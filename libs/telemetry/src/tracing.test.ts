@@ -204,7 +204,7 @@ describe('nothing of OpenTelemetry but its interface, which prom-client needs', 
       let isLoaded = false;
       registerHooks({
         resolve(specifier, context, next) {
-          if (/^@opentelemetry\/(?!api$)/.test(specifier)) isLoaded = true;
+          isLoaded ||= specifier.startsWith('@opentelemetry/') && specifier !== '@opentelemetry/api';
           return next(specifier, context);
         },
       });

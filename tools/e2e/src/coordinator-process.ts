@@ -6,7 +6,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { until } from './until.ts';
 
-const script = fileURLToPath(new URL('../../../apps/coordinator/dist/main.js', import.meta.url));
+/** Path of the built program. */
+export const coordinatorScript = fileURLToPath(
+  new URL('../../../apps/coordinator/dist/main.js', import.meta.url),
+);
 
 /** The built coordinator as an operator runs it. */
 export interface CoordinatorProcess {
@@ -29,9 +32,13 @@ export function runCoordinator(config: object, flags: readonly string[] = []): C
   // JSON is valid YAML.
   writeFileSync(file, JSON.stringify(config));
   // With both colour variables set, as nx does it, Node writes a warning first.
-  const child: ChildProcess = spawn(process.execPath, [script, '--config', file, ...flags], {
-    env: { ...process.env, FORCE_COLOR: undefined },
-  });
+  const child: ChildProcess = spawn(
+    process.execPath,
+    [coordinatorScript, '--config', file, ...flags],
+    {
+      env: { ...process.env, FORCE_COLOR: undefined },
+    },
+  );
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', (piece: Buffer) => {

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { parse } from 'yaml';
 import { configKeys } from './keys.ts';
 import { loadConfig } from './load-config.ts';
 import { type FileMapping, readFileContent } from './read-file.ts';
@@ -9,29 +8,6 @@ import { coordinatorConfig } from './schema.ts';
 
 const root = join(import.meta.dirname, '../../..');
 const exampleFile = join(root, 'deploy/compose/coordinator.yaml');
-
-/** The rows of the key tables: key, default and environment name, without their backticks. */
-const rows = [
-  ...readFileSync(join(root, 'docs/configuration.md'), 'utf8').matchAll(
-    /^\| `([a-z_.]+)` +\| (\S.*?) +\| (\S.*?) +\| \S/gm,
-  ),
-].map(([, path = '', standard = '', environment = '']) => ({ path, standard, environment }));
-
-describe('docs/configuration.md', () => {
-  it('lists every key once, in the order of the schema by section', () => {
-    expect(rows.map((row) => row.path).toSorted()).toEqual(
-      configKeys.map((key) => key.path).toSorted(),
-    );
-  });
-
-  it.each(configKeys)('has the default and the environment name of $path', (key) => {
-    const row = rows.find(({ path }) => path === key.path);
-    expect(row?.environment).toBe(key.environmentName ? `\`${key.environmentName}\`` : 'none');
-    const standard = /^`(.*)`$/.exec(row?.standard ?? '')?.[1];
-    if (key.default === undefined) expect(row?.standard).toMatch(/^(?:required|by era)$/);
-    else expect(parse(standard ?? '')).toEqual(key.default);
-  });
-});
 
 describe('deploy/compose/coordinator.yaml', () => {
   const text = readFileSync(exampleFile, 'utf8');
