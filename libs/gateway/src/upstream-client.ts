@@ -17,7 +17,7 @@ export interface UpstreamRequest {
   readonly headers: readonly string[];
   readonly body: Payload;
   readonly signal: AbortSignal;
-  /** Whether a second run does no harm, so that a call on a connection that the peer had closed may be sent again. */
+  /** Whether a second run does no harm, as with GET, so that a call on a connection that the peer had closed may be sent again. */
   readonly isRepeatable?: boolean;
   /** Hears of calls that were sent again. */
   readonly counts?: CallCounts;
@@ -300,15 +300,14 @@ interface CallLimits {
 
 /** Whether a broken call can be sent again: only where it used a connection that may have been stale. */
 function mayRepeat(
-  { body, method = 'POST', isRepeatable }: StreamRequest,
+  { body, isRepeatable = false }: StreamRequest,
   { isReused, socket, bytesRead }: ConnectionUse,
   isSent: boolean,
   error: unknown,
 ): boolean {
   if (!isReused || socket?.bytesRead !== bytesRead || (body && 'stream' in body)) return false;
   if (toTransportError(error).fault !== 'reset') return false;
-  const isSafe = isRepeatable === true || method === 'GET' || method === 'HEAD';
-  return isSafe || !isSent || isWriteError(error);
+  return isRepeatable || !isSent || isWriteError(error);
 }
 
 interface AnswerHandler {

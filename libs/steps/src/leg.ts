@@ -112,8 +112,6 @@ export async function callLeg<T>(
     const answer = await client.call({
       ...request,
       signal,
-      // Rendering and encoding leave nothing behind that a second run could double.
-      isRepeatable: phase === undefined || phase === 'encode',
       counts: entry,
       onSent,
     });

@@ -85,7 +85,14 @@ export class Passthrough {
         ...[revisionDecisionIdHeader, revisionDecisionId, requestIdHeader, requestId],
         ...[this.#phaseHeader, 'decode', ...(leg?.headers ?? [])],
       ];
-      const call = { method, path, headers: headers.forRelay(own), body, signal };
+      const call = {
+        method,
+        isRepeatable: method === 'GET' || method === 'HEAD',
+        path,
+        headers: headers.forRelay(own),
+        body,
+        signal,
+      };
       await relay(request, step, this.#client, call, leg);
       leg?.finish();
     } catch (thrown) {

@@ -251,7 +251,8 @@ describe('a worker that fails before its answer', () => {
 });
 
 describe('JSON for a request that is not streamed', () => {
-  const plain = { 'content-type': 'application/json' };
+  const type = { 'content-type': 'application/json' };
+  const plain = { ...type, 'content-length': '7' };
 
   it.each([
     { name: 'by a reset', end: { end: 'reset' } as const, fault: 'reset' },
@@ -272,8 +273,18 @@ describe('JSON for a request that is not streamed', () => {
     expect(sink.headers.join()).toContain('x-a,1');
   });
 
+  it('flows as it comes when its length is not known: coordinator.md 2.11', async () => {
+    const gate = Promise.withResolvers<void>();
+    rig.gateway.play({ headers: type, chunks: ['{"a":', { wait: gate.promise }, '1}'] });
+    const { done } = relay({ isStreaming: false });
+    await sink.seen('{"a":');
+    gate.resolve();
+    await done;
+    expect(sink).toMatchObject({ text: '{"a":1}', ended: 'whole' });
+  });
+
   it('may be empty', async () => {
-    rig.gateway.play({ headers: plain, text: '' });
+    rig.gateway.play({ headers: { ...plain, 'content-length': '0' }, text: '' });
     await relay({ isStreaming: false }).done;
     expect(sink).toMatchObject({ status: 200, text: '', ended: 'whole' });
   });
@@ -282,7 +293,7 @@ describe('JSON for a request that is not streamed', () => {
     const gate = Promise.withResolvers<void>();
     const half = Buffer.alloc(maxHeldBytes / 2, 'x');
     rig.gateway.play({
-      headers: plain,
+      headers: { ...plain, 'content-length': String(2 * maxHeldBytes) },
       chunks: [half, half, 'over', { wait: gate.promise }, { end: 'close' }],
     });
     const { done } = relay({ isStreaming: false });

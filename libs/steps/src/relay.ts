@@ -93,7 +93,9 @@ export async function relayLeg(
           refusal.error = refusedAnswer(step, status, answered);
           return false;
         }
-        return ctx.isStreaming || !isJson(answered) ? true : 'hold';
+        const isHeld =
+          !ctx.isStreaming && isJson(answered) && valueOf(answered, 'content-length') !== undefined;
+        return isHeld ? 'hold' : true;
       },
       data(chunk) {
         ctx.answerTail.add(chunk);
