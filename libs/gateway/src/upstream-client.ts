@@ -139,7 +139,7 @@ export class UpstreamClient {
       request,
       { callTimeoutMs, bodyTimeoutMs: 0 },
       {
-        start: (code, _raw, parsed) => {
+        start: (code, parsed) => {
           status = code;
           headers = parsed;
           headersAt = performance.now();
@@ -182,8 +182,8 @@ export class UpstreamClient {
       request,
       { callTimeoutMs: 0, bodyTimeoutMs },
       {
-        start: (status, raw, _parsed, flow) => {
-          isDropped = !receiver.start(status, raw, flow);
+        start: (status, _parsed, started) => {
+          isDropped = !receiver.start(status, toStrings(started.rawHeaders), started);
           return true;
         },
         data: (chunk, abort) => {
@@ -265,7 +265,7 @@ export class UpstreamClient {
         onResponseStart(started, status, parsed) {
           if (status < 200 || isSettled) return;
           try {
-            handler.start(status, toStrings(started.rawHeaders), parsed, started);
+            handler.start(status, parsed, started);
           } catch (error) {
             abort(error instanceof Error ? error : new Error(String(error)));
           }
@@ -313,9 +313,8 @@ function mayRepeat(
 interface AnswerHandler {
   start(
     status: number,
-    raw: readonly string[],
     parsed: UpstreamAnswer['headers'],
-    flow: StreamFlow,
+    started: Dispatcher.DispatchController,
   ): void;
   data(chunk: Uint8Array, abort: (error: Error | undefined) => void): void;
 }

@@ -35,7 +35,6 @@ export function writeEdited(
   patches: PatchSet,
   out: Uint8Array[],
 ): void {
-  const last = new Map(members.map(({ name }, index) => [name, index]));
   /** Bytes that stay and are not in `out` yet: what lies together is written as one piece. */
   let [start, end] = [object.start, object.start + 1];
   const flush = (): void => {
@@ -43,9 +42,13 @@ export function writeEdited(
     start = end;
   };
   let [hasMembers, isGap] = [false, false];
-  for (const [index, { start: nameStart, name, value }] of members.entries()) {
+  for (let index = 0; index < members.length; index++) {
+    const member = members[index];
+    if (!member) continue;
+    const { start: nameStart, name, value } = member;
     const edit = edits.get(name);
-    if (edits.has(name) && (edit === undefined || last.get(name) !== index)) {
+    const isDropped = edit === undefined ? edits.has(name) : standsAgain(members, name, index);
+    if (isDropped) {
       // The comma goes with it, and the blanks up to the next member.
       isGap = true;
       continue;
@@ -66,7 +69,7 @@ export function writeEdited(
     end = value.end;
   }
   for (const [name, edit] of edits) {
-    if (edit === undefined || last.has(name)) continue;
+    if (edit === undefined || standsAgain(members, name, -1)) continue;
     flush();
     out.push(Buffer.from(`${hasMembers ? ',' : ''}${JSON.stringify(name)}:`));
     writeValue(edit, patches, out);
@@ -78,6 +81,12 @@ export function writeEdited(
   }
   end = object.end;
   flush();
+}
+
+/** Whether there is a member of this name behind an index. */
+function standsAgain(members: readonly JsonMember[], name: string, index: number): boolean {
+  for (let i = index + 1; i < members.length; i++) if (members[i]?.name === name) return true;
+  return false;
 }
 
 function writeValue(value: JsonSpan | JsonRaw, patches: PatchSet, out: Uint8Array[]): void {

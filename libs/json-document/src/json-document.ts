@@ -171,9 +171,9 @@ export function rootOf(bytes: Uint8Array): JsonSpan {
 function membersAt(bytes: Uint8Array, positions: readonly number[]): JsonMember[] {
   const members: JsonMember[] = [];
   for (let i = 0; i < positions.length; i += 4) {
-    const [start = 0, nameEnd = 0, valueStart = 0, valueEnd = 0] = positions.slice(i, i + 4);
-    const value = new JsonSpan(bytes, valueStart, valueEnd);
-    members.push({ start, name: decodeString(bytes, start, nameEnd), value });
+    const start = positions[i] ?? 0;
+    const value = new JsonSpan(bytes, positions[i + 2] ?? 0, positions[i + 3]);
+    members.push({ start, name: decodeString(bytes, start, positions[i + 1] ?? 0), value });
   }
   return members;
 }

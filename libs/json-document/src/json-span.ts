@@ -125,6 +125,7 @@ export class JsonSpan {
 
   /** The value of a member; of duplicates the last one. */
   get(name: string): JsonSpan | undefined {
+    if (this.#members) return this.#members.findLast((member) => member.name === name)?.value;
     let found: JsonSpan | undefined;
     for (const member of this.members()) if (member.name === name) found = member.value;
     return found;
@@ -220,13 +221,16 @@ function nextStructure(bytes: Uint8Array, start: number): number {
 }
 
 function ascii(bytes: Uint8Array, start: number, end: number): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1');
+  return asBuffer(bytes).toString('latin1', start, end);
 }
+
+/** The same bytes; nearly always they are a Buffer already, and another one costs more than a short text. */
+const asBuffer = (bytes: Uint8Array): Buffer =>
+  Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 /** Decodes the valid string whose quotes stand at `start` and `end - 1`. */
 export function decodeString(bytes: Uint8Array, start: number, end: number): string {
-  const inner = Buffer.from(bytes.buffer, bytes.byteOffset + start + 1, end - start - 2);
-  const text = inner.toString('utf8');
+  const text = asBuffer(bytes).toString('utf8', start + 1, end - 1);
   if (!text.includes('\\')) return text;
   return (JSON.parse(`"${text}"`) as string).toWellFormed();
 }

@@ -5,13 +5,20 @@ import { JsonSpan } from './json-span.ts';
 export function jsonRaw(value: JsonInput): JsonRaw {
   if (value instanceof JsonRaw) return value;
   if (value instanceof JsonSpan) return new JsonRaw([value.bytes]);
-  if (typeof value !== 'object' || value === null) return plain(JSON.stringify(value));
+  if (typeof value !== 'object' || value === null) {
+    return frequent.get(value) ?? plain(JSON.stringify(value));
+  }
   const writer = new Writer();
   writer.write(value);
   return writer.end();
 }
 
 const plain = (text: string): JsonRaw => new JsonRaw([Buffer.from(text)]);
+
+/** Edits of legs are these for the most part. */
+const frequent = new Map<JsonInput, JsonRaw>(
+  [true, false, null, 1].map((value) => [value, plain(JSON.stringify(value))]),
+);
 
 /** Joins text as long as it can and makes a chunk where raw bytes come. */
 class Writer {

@@ -12,6 +12,9 @@ export interface JsonLimits {
 
 export const defaultMaxDepth = 1000;
 
+/** Shared by all runs: each is over before the next one starts, and an array of its own would cost more than a short text. */
+const openByDefault = new Uint8Array(defaultMaxDepth + 1);
+
 const [tab, lineFeed, carriageReturn, space] = [0x09, 0x0a, 0x0d, 0x20];
 const [quote, comma, minus, dot, zero, nine] = [0x22, 0x2c, 0x2d, 0x2e, 0x30, 0x39];
 const [colon, openBracket, backslash, closeBracket] = [0x3a, 0x5b, 0x5c, 0x5d];
@@ -90,7 +93,8 @@ class Validator {
   run(): void {
     const bytes = this.#bytes;
     /** The closing byte of each open container; `close` is that of the innermost one, 0 outside. */
-    const open = new Uint8Array(this.#maxDepth + 1);
+    const open =
+      this.#maxDepth <= defaultMaxDepth ? openByDefault : new Uint8Array(this.#maxDepth + 1);
     let [depth, close] = [0, 0];
     let at = this.#skipSpace(0);
     let end = 0;

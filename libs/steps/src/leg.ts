@@ -60,12 +60,13 @@ export function ownHeaders(
   const prompt = ctx.promptIndex === undefined ? '' : `-${ctx.promptIndex}`;
   const isUnique = hasOwnId || (wire.legRequestId === 'unique' && phase !== undefined);
   const id = isUnique ? `${ctx.requestId}-${leg}${prompt}` : ctx.requestId;
-  return [
-    ...[...ctx.captured].flat(),
+  const own = [
     ...[revisionDecisionIdHeader, ctx.revisionDecisionId],
     ...['content-type', 'application/json', requestIdHeader, id],
-    ...(phase ? [wire.phaseHeader, phase] : []),
   ];
+  if (phase) own.push(wire.phaseHeader, phase);
+  for (const [name, value] of ctx.captured) own.push(name, value);
+  return own;
 }
 
 /**

@@ -18,11 +18,14 @@ export interface LoggerOptions {
   readonly destination?: DestinationStream;
 }
 
+/** Lines are written together: a system call for each of them would be a tenth of the CPU of a short request. */
+const [writeBytes, flushMs] = [65_536, 100];
+
 const pinoLevels = { 1: 'warn', 2: 'info', 3: 'verbose', 4: 'debug', 5: 'trace' } as const;
 
 /**
  * JSON lines with a readable level and an ISO time. Lines to standard output are written behind
- * the caller's back and flushed when the process exits.
+ * the caller's back, at the latest after a tenth of a second, and flushed when the process exits.
  */
 export function createLogger(options: LoggerOptions): Logger {
   return pino(
@@ -33,6 +36,10 @@ export function createLogger(options: LoggerOptions): Logger {
       timestamp: stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    options.destination ?? destination({ fd: 1, sync: false }),
+    options.destination ??
+      destination({
+        ...{ fd: 1, sync: false, periodicFlush: flushMs },
+        ...{ minLength: writeBytes, maxWrite: 2 * writeBytes },
+      }),
   );
 }

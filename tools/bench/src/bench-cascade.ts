@@ -22,6 +22,8 @@ const path = '/v1/chat/completions';
 const configText = (port: number, metricsPort: number, upstream: string): string =>
   JSON.stringify({
     log_level: 2,
+    // A tenth of the requests is traced.
+    tracing: true,
     server: { listen_addr: `127.0.0.1:${port}`, metrics_port: metricsPort },
     gateway: { address: upstream },
     pipeline: {
@@ -92,6 +94,10 @@ async function compare(
   ];
 }
 
+/** Puts values in the places of their names in braces. */
+const fill = (text: string, values: Readonly<Record<string, string>>): string =>
+  text.replaceAll(/\{(\w+)\}/g, (place, name: string) => values[name] ?? place);
+
 /** Rounds of 400 streams that last four seconds each. */
 const streamRounds = 3;
 
@@ -112,7 +118,7 @@ async function compareStreams(
     ],
     [
       ...['1,000 open streams, KB each', a.kbEach.toFixed(0), b.kbEach.toFixed(0)],
-      ...['', '<= 40 KB', met(b.kbEach <= 40)],
+      ...['', '<= 40', met(b.kbEach <= 40)],
     ],
     [
       ...['1,000 streams, open at once', String(a.open), String(b.open)],
@@ -125,7 +131,8 @@ async function compareStreams(
  * `bench cascade`: CPU per request of the coordinator beside a bare cascade of the same legs.
  *
  * `--rounds N` changes the number of rounds, `--only TEXT` takes the cases whose name holds the text, `--command TEXT`
- * compares another coordinator: a shell command in which `{config}` stands for the path of the file.
+ * compares another coordinator: a shell command in which `{config}` stands for the path of the file and `{upstream}` for
+ * the address of the upstream, which takes traces too.
  */
 export async function benchCascade(args: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -133,7 +140,7 @@ export async function benchCascade(args: string[]): Promise<void> {
     options: {
       command: {
         type: 'string',
-        default: `${process.execPath} ${coordinatorMain} --config {config}`,
+        default: `env OTEL_EXPORTER_OTLP_ENDPOINT={upstream} ${process.execPath} ${coordinatorMain} --config {config}`,
       },
       rounds: { type: 'string', default: '5' },
       only: { type: 'string', default: '' },
@@ -159,7 +166,7 @@ export async function benchCascade(args: string[]): Promise<void> {
     await writeFile(config, configText(port, await freePort(), upstream));
     const bareCommand = `${process.execPath} ${bareMain} ${barePort} ${upstream} ${upstream}`;
     const bare = await start('bare cascade', bareCommand, barePort);
-    const ours = await start('coordinator', values.command.replaceAll('{config}', config), port);
+    const ours = await start('coordinator', fill(values.command, { config, upstream }), port);
     const rows: string[][] = [];
     for (const test of cascadeCases().filter(({ name }) => name.includes(values.only))) {
       rows.push(await compare([bare, ours], stub, test, Number(values.rounds)));

@@ -35,6 +35,11 @@ export class StubUpstream {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.url === '/v1/traces') {
+      request.resume();
+      response.end();
+      return;
+    }
     const phase = request.headers['epp-profile'] ?? request.headers['x-llm-d-epp-profile'];
     const name = request.url?.endsWith('/render') ? 'render' : String(phase);
     if (this.seen) {

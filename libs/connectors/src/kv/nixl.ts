@@ -26,14 +26,19 @@ export const nixl: SerialKvConnector = {
   isLeased: true,
   prefillParams: () => prefillParams,
   decodeParams(answered): DecodeParams {
-    const missing = neededFields.filter((field) => !isGiven(answered?.get(field)));
+    const given = new Set<string>();
+    for (const { name, value } of answered?.members() ?? []) {
+      if (isGiven(value)) given.add(name);
+      else given.delete(name);
+    }
+    const missing = neededFields.filter((field) => !given.has(field));
     if (missing.length > 0 || !answered) return { params: undefined, missing };
     return { params: editObject(answered, { do_remote_decode: false, do_remote_prefill: true }) };
   },
 };
 
-function isGiven(value: JsonSpan | undefined): boolean {
-  switch (value?.kind) {
+function isGiven(value: JsonSpan): boolean {
+  switch (value.kind) {
     case 'array':
       return !value.isEmpty();
     case 'string':
