@@ -77,7 +77,7 @@ export class PassthroughHandler implements UnknownPathHandler {
       model: '',
       isStreaming: false,
       timeline: [],
-      queueMs: 0,
+      queueMs: request.ticket?.queueMs ?? 0,
       tokenIds: undefined,
       media: [],
       elapsedMs: () => performance.now() - arrivedAt,
