@@ -16,9 +16,10 @@ afterEach(async () => {
   await origin.close();
 });
 
-const downloadTimeoutMs = 400;
+/** Knows no name: the origin is asked for by its address. */
+const resolve = () => Promise.reject(Object.assign(new Error('no name'), { code: 'ENOTFOUND' }));
 
-async function start(): Promise<void> {
+async function start(downloadTimeoutMs = 10_000): Promise<void> {
   const steps = [
     {
       type: 'replace-media-urls',
@@ -27,7 +28,10 @@ async function start(): Promise<void> {
     { type: 'render', params: { address: coordinator.renderService.url } },
     ...['encode', 'prefill', 'decode'].map((type) => ({ type })),
   ];
-  await coordinator.start({ pipeline: { steps } }, { media: { testOnlyAllowLoopback: true } });
+  await coordinator.start(
+    { pipeline: { steps } },
+    { media: { testOnlyAllowLoopback: true, resolve } },
+  );
 }
 
 /** Sends a chat with these URLs behind a text. */
@@ -146,7 +150,8 @@ describe('C32: an origin that does not deliver', () => {
   ])(
     '$name for one of three: 4xx with its place in time, and the others are let go',
     async (row) => {
-      await start();
+      const downloadTimeoutMs = row.code === 'media_timeout' ? 400 : 10_000;
+      await start(downloadTimeoutMs);
       const others = Promise.withResolvers<void>();
       origin.play((call) =>
         call.path === '/bad' ? { ...row.answer, delay: others.promise } : { beforeHeaders: 'hang' },
