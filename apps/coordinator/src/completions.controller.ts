@@ -131,10 +131,10 @@ function parse(bytes: Buffer): JsonDocument {
     return JsonDocument.parse(bytes, { uniqueKeys, loneSurrogates: 'reject' });
   } catch (cause) {
     if (!(cause instanceof JsonError)) throw cause;
-    const isText = cause.reason === 'lone-surrogate';
-    const param = isText ? pathTo(bytes, cause.offset) || undefined : undefined;
-    const place = param === undefined ? '' : `${param}: `;
-    throw new BadRequestError(`the request body: ${place}${cause.message}`, { cause, param });
+    // Other faults leave nothing to walk along.
+    const param = cause.reason === 'lone-surrogate' ? pathTo(bytes, cause.offset) : '';
+    const text = `the request body: ${param && `${param}: `}${cause.message}`;
+    throw new BadRequestError(text, { cause, ...(param && { param }) });
   }
 }
 

@@ -78,7 +78,7 @@ export class PassthroughHandler implements UnknownPathHandler {
       isStreaming: false,
       timeline: [],
       queueMs: request.ticket?.queueMs ?? 0,
-      tokenIds: undefined,
+      promptTokens: undefined,
       media: [],
       elapsedMs: () => performance.now() - arrivedAt,
     };

@@ -5,7 +5,7 @@ import { rounded } from './rounded.ts';
 /** Of a request what its receipt needs. */
 export type Receipted = Pick<
   RequestContext,
-  'requestId' | 'timeline' | 'elapsedMs' | 'queueMs' | 'tokenIds' | 'media'
+  'requestId' | 'timeline' | 'elapsedMs' | 'queueMs' | 'promptTokens' | 'media'
 >;
 
 /** What a request took, for the log and, without pods, for clients. Times in milliseconds, sizes in bytes of bodies. */
@@ -30,7 +30,7 @@ export function receiptOf(ctx: Receipted): Receipt {
     queue_ms: rounded(ctx.queueMs),
     steps: stepsOf(ctx.timeline),
     legs: legsOf(ctx.timeline),
-    prompt_tokens: ctx.tokenIds?.length,
+    prompt_tokens: ctx.promptTokens,
     media_items: ctx.media.length,
   };
 }

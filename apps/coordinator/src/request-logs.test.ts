@@ -132,10 +132,15 @@ describe('the log of a request (coordinator.md 8.3)', () => {
         decode: { json: { id: 'x', choices: [] } },
       },
     });
-    const prompt = [[1], [2], [3]];
+    const prompt = [[1], [2, 2], [3, 3, 3]];
     const { status, headers } = await rig.post({ model: 'm', prompt }, {}, '/v1/completions');
     expect(status).toBe(200);
-    const { steps, legs, handoffs, ms } = await rig.summary();
+    const { steps, legs, handoffs, ms, prompt_tokens: tokens } = await rig.summary();
+    expect(tokens).toBe(6);
+    expect(await rig.metrics('request_input_tokens')).toEqual({
+      'request_input_tokens_sum{model_name="m"}': 6,
+      'request_input_tokens_count{model_name="m"}': 1,
+    });
     expect(handoffs).toEqual({ kv: { used: 3 } });
     expect(legs).toMatchObject({ prefill: { count: 3 }, decode: { count: 3 } });
     expect(steps).toEqual({

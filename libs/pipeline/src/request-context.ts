@@ -104,6 +104,7 @@ export class RequestContext {
   readonly #arrivedAt: number;
   readonly #observers: readonly RequestObserver[];
   readonly #batch: RequestContext | undefined;
+  #batchTokens: number | undefined;
 
   /** `batch` is the request whose prompt this is. */
   constructor(init: RequestInit, batch?: RequestContext) {
@@ -142,6 +143,16 @@ export class RequestContext {
       },
       this,
     );
+  }
+
+  /** Tokens of the prompt, of a batch those of all its prompts so far; undefined when nothing was rendered. */
+  get promptTokens(): number | undefined {
+    return this.tokenIds?.length ?? this.#batchTokens;
+  }
+
+  /** Counts the tokens of a prompt of this batch, if it was rendered. */
+  addPromptTokens({ tokenIds }: RequestContext): void {
+    if (tokenIds) this.#batchTokens = (this.#batchTokens ?? 0) + tokenIds.length;
   }
 
   /** Notes what an answer offered. */
