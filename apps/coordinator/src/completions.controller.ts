@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type ServerResponse } from 'node:http';
 import { Controller, Inject, Post, Req, Res } from '@nestjs/common';
 import { apiOfPath, apiPaths } from '@llm-d/gateway';
-import { JsonDocument, JsonError } from '@llm-d/json-document';
+import { JsonDocument, JsonError, pathTo } from '@llm-d/json-document';
 import {
   BadRequestError,
   CoordinatorError,
@@ -131,7 +131,10 @@ function parse(bytes: Buffer): JsonDocument {
     return JsonDocument.parse(bytes, { uniqueKeys, loneSurrogates: 'reject' });
   } catch (cause) {
     if (!(cause instanceof JsonError)) throw cause;
-    throw new BadRequestError(`the request body: ${cause.message}`, { cause });
+    // Other faults leave nothing to walk along.
+    const param = cause.reason === 'lone-surrogate' ? pathTo(bytes, cause.offset) : '';
+    const text = `the request body: ${param && `${param}: `}${cause.message}`;
+    throw new BadRequestError(text, { cause, ...(param && { param }) });
   }
 }
 

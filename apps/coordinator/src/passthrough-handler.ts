@@ -77,8 +77,8 @@ export class PassthroughHandler implements UnknownPathHandler {
       model: '',
       isStreaming: false,
       timeline: [],
-      queueMs: 0,
-      tokenIds: undefined,
+      queueMs: request.ticket?.queueMs ?? 0,
+      promptTokens: undefined,
       media: [],
       elapsedMs: () => performance.now() - arrivedAt,
     };

@@ -176,6 +176,22 @@ describe('a path without a route', () => {
     });
     expect(JSON.stringify(lines)).not.toContain('SECRET');
   });
+
+  it('tells in that line how long it waited for its turn', async () => {
+    await start({ server: { max_concurrent_requests: 1, max_queued_requests: 1 } });
+    const goOn = Promise.withResolvers<void>();
+    gateway.play([{ delay: goOn.promise, text: '1' }, { text: '2' }]);
+    const first = send('GET', '/v1/models/a');
+    await gateway.received(0);
+    const second = send('GET', '/v1/models/b');
+    while (coordinator?.admission.queued !== 1) await nextTurn();
+    goOn.resolve();
+    await Promise.all([first, second]);
+    const waitOf = (path: string) => lines.find((line) => line['path'] === path)?.['queue_ms'];
+    while (waitOf('/v1/models/b') === undefined) await nextTurn();
+    expect(waitOf('/v1/models/a')).toBe(0);
+    expect(waitOf('/v1/models/b')).toBeGreaterThan(0);
+  });
 });
 
 describe('its body', () => {

@@ -5,7 +5,7 @@ import { rounded } from './rounded.ts';
 /** Of a request what its receipt needs. */
 export type Receipted = Pick<
   RequestContext,
-  'requestId' | 'timeline' | 'elapsedMs' | 'queueMs' | 'tokenIds' | 'media'
+  'requestId' | 'timeline' | 'elapsedMs' | 'queueMs' | 'promptTokens' | 'media'
 >;
 
 /** What a request took, for the log and, without pods, for clients. Times in milliseconds, sizes in bytes of bodies. */
@@ -30,16 +30,19 @@ export function receiptOf(ctx: Receipted): Receipt {
     queue_ms: rounded(ctx.queueMs),
     steps: stepsOf(ctx.timeline),
     legs: legsOf(ctx.timeline),
-    prompt_tokens: ctx.tokenIds?.length,
+    prompt_tokens: ctx.promptTokens,
     media_items: ctx.media.length,
   };
 }
 
-/** Time of each step that ended. */
+/** Time of each step that ended; of the prompts of a batch together, from the first start to the last end. */
 export function stepsOf(timeline: readonly TimelineEntry[]): Record<string, number> {
   const steps: Record<string, number> = {};
+  const starts: Record<string, number> = {};
   for (const { kind, name, startMs, endMs } of timeline) {
-    if (kind === 'step' && endMs !== undefined) steps[name] = rounded(endMs - startMs);
+    if (kind !== 'step') continue;
+    const first = (starts[name] ??= startMs);
+    if (endMs !== undefined) steps[name] = Math.max(steps[name] ?? 0, rounded(endMs - first));
   }
   return steps;
 }
@@ -52,15 +55,25 @@ export function receiptText(ctx: Receipted): string {
   return text.replaceAll(/[^\x20-\x7e]/g, '?');
 }
 
-/** The time of each step so far as a `server-timing` header; of the step that answers the time to its headers. */
+/**
+ * The time of each step so far as a `server-timing` header; of the step that answers the time to its headers. Bounded by
+ * the number of steps: prompts of a batch count together.
+ */
 export function serverTiming(ctx: Pick<Receipted, 'timeline' | 'elapsedMs'>): string {
-  const metrics: string[] = [];
+  const ended = stepsOf(ctx.timeline);
+  const open = new Map<string, number>();
+  const names = new Set<string>();
   for (const { kind, name, startMs, endMs } of ctx.timeline) {
     if (kind !== 'step') continue;
+    names.add(name);
+    if (endMs === undefined && !open.has(name)) open.set(name, startMs);
+  }
+  const metrics: string[] = [];
+  for (const name of names) {
     const token = name.replaceAll(/[^\w-]/g, '_');
-    const isOpen = endMs === undefined;
-    const ms = rounded((endMs ?? ctx.elapsedMs()) - startMs);
-    metrics.push(`${token}${isOpen ? '-ttfb' : ''};dur=${ms}`);
+    const startMs = open.get(name);
+    if (startMs === undefined) metrics.push(`${token};dur=${ended[name] ?? 0}`);
+    else metrics.push(`${token}-ttfb;dur=${rounded(ctx.elapsedMs() - startMs)}`);
   }
   return metrics.join(', ');
 }

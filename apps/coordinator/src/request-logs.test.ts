@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { type RigOptions, TestRig } from './rig/testing.ts';
+import { prefilled } from './testing.ts';
 
 const secret = `a prompt of more than fifty bytes, ${'x'.repeat(60)}`;
 const chat = { model: 'm', messages: [{ role: 'user', content: secret }] };
@@ -120,5 +121,37 @@ describe('the log of a request (coordinator.md 8.3)', () => {
     const answers = traced.filter(({ msg }) => msg === 'body of the answer');
     expect(answers[2]).toMatchObject({ body: { usage: { completion_tokens: 2 } } });
     expect(JSON.stringify(test.lines)).not.toContain('a prompt');
+  });
+
+  it('has the steps, legs and hand-offs of a batch together', async () => {
+    rig = await TestRig.open({
+      server: { server_timing: true },
+      pipeline: { max_batch_parallel: 1 },
+      phases: {
+        prefill: { json: prefilled, delay: 20 },
+        decode: { json: { id: 'x', choices: [] } },
+      },
+    });
+    const prompt = [[1], [2, 2], [3, 3, 3]];
+    const { status, headers } = await rig.post({ model: 'm', prompt }, {}, '/v1/completions');
+    expect(status).toBe(200);
+    const { steps, legs, handoffs, ms, prompt_tokens: tokens } = await rig.summary();
+    expect(tokens).toBe(6);
+    expect(await rig.metrics('request_input_tokens')).toEqual({
+      'request_input_tokens_sum{model_name="m"}': 6,
+      'request_input_tokens_count{model_name="m"}': 1,
+    });
+    expect(handoffs).toEqual({ kv: { used: 3 } });
+    expect(legs).toMatchObject({ prefill: { count: 3 }, decode: { count: 3 } });
+    expect(steps).toEqual({
+      render: expect.any(Number),
+      prefill: expect.any(Number),
+      decode: expect.any(Number),
+    });
+    // One prompt after the other, and each waits 20 ms for prefill: its step lasts as long as all of them.
+    const { prefill } = steps as { prefill: number };
+    expect(prefill).toBeGreaterThan(55);
+    expect(prefill).toBeLessThan(Number(ms));
+    expect(String(headers['server-timing']).split(', ')).toHaveLength(3);
   });
 });

@@ -13,7 +13,7 @@ import {
   type ScriptedServer,
   scriptedServer,
 } from '@llm-d/testing';
-import { type Coordinator, createApp } from './app.ts';
+import { type AppOptions, type Coordinator, createApp } from './app.ts';
 
 type Phase = 'render' | 'conditional-decode' | 'encode' | 'prefill' | 'decode';
 type Mapping = Record<string, unknown>;
@@ -97,7 +97,10 @@ export class TestCoordinator {
   }
 
   /** Starts it with sections of a configuration. */
-  async start(sections: { server?: Mapping; gateway?: Mapping; pipeline?: Mapping } = {}) {
+  async start(
+    sections: { server?: Mapping; gateway?: Mapping; pipeline?: Mapping } = {},
+    options: Pick<AppOptions, 'media' | 'definitions'> = {},
+  ) {
     const file = join(this.#directory, 'coordinator.yaml');
     const steps = [
       { type: 'replace-media-urls' },
@@ -115,7 +118,11 @@ export class TestCoordinator {
       level: 2,
       destination: { write: (line) => this.lines.push(JSON.parse(line) as Mapping) },
     });
-    this.#coordinator = await createApp({ config: loadConfig({ file }).config, logger });
+    this.#coordinator = await createApp({
+      config: loadConfig({ file }).config,
+      logger,
+      ...options,
+    });
     this.#running = await startService(this.#coordinator.service, {
       host: '127.0.0.1',
       port: 0,

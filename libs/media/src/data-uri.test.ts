@@ -6,7 +6,7 @@ import { failureOf, gif, jpeg, optionsWith, png, pngOf, webp } from './testing.t
 const ok = png.toString('base64');
 const parse = (text: string, changes = {}) => parseDataUri(Buffer.from(text), optionsWith(changes));
 
-describe('data URIs', () => {
+describe('data URIs (C25)', () => {
   it.each([
     [`data:image/png;base64,${ok}`, 'image/png'],
     [`DATA:IMAGE/PNG;BASE64,${ok}`, 'image/png'],

@@ -18,7 +18,7 @@ import {
 const loopback = { address: '127.0.0.1', family: 4 };
 const systemError = (code: string): Error => Object.assign(new Error(code), { code });
 
-describe('a name', () => {
+describe('a name (C27, C32)', () => {
   it.each([
     ['10.0.0.1', 4],
     ['169.254.169.254', 4],

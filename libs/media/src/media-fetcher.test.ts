@@ -384,7 +384,7 @@ describe('a request to an origin', () => {
   });
 });
 
-describe('the content of a download', () => {
+describe('the content of a download (C29)', () => {
   it.each<[string, Buffer, Record<string, string>, string]>([
     ['a JPEG as text/plain', jpeg(), { 'content-type': 'text/plain' }, 'image/jpeg'],
     ['a PNG as binary/octet-stream', png, { 'content-type': 'binary/octet-stream' }, 'image/png'],

@@ -55,7 +55,7 @@ async function follow(
   };
 }
 
-describe('redirects', () => {
+describe('redirects (C26)', () => {
   it.each([301, 302, 303, 307, 308])('%i is followed with GET', async (status) => {
     await using chain = await follow('/pic', { status });
     expect((await chain.run()).equals(png)).toBe(true);

@@ -16,7 +16,7 @@ import {
 
 const mebibyte = 1024 * 1024;
 
-describe('an origin that', () => {
+describe('an origin that (C32)', () => {
   it.each<[string, (string | Buffer)[], MediaErrorCode]>([
     [
       'promises 100 bytes and sends 5',

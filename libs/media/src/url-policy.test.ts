@@ -127,7 +127,7 @@ const refused: Record<string, readonly string[]> = {
   media_url_too_long: [`http://example.com/${'a'.repeat(8193 - 19)}`],
 };
 
-describe('the static URL check', () => {
+describe('the static URL check (C27)', () => {
   const rows = Object.entries(refused).flatMap(([code, urls]) =>
     urls.map((url) => ({ code, url })),
   );

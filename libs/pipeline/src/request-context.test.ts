@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { MemorySink, requestContext } from './testing.ts';
 import { RequestContext } from './request-context.ts';
 import { ForwardedHeaders, headerPolicy } from './forwarded-headers.ts';
+import { Handoff } from './handoff.ts';
 import { type RequestObserver } from './timeline.ts';
 import { silentLogger } from './logger.ts';
 
@@ -94,5 +95,16 @@ describe('the context of one prompt of a batch', () => {
       'whole undefined started',
       'encode 5 started',
     ]);
+  });
+
+  it('has hand-offs of its own, and the request has those of all its prompts', () => {
+    const third = ctx.forPrompt(2, own);
+    const offered = { kind: 'kv', connector: 'kv-nixl' } as const;
+    const [a, b] = [new Handoff(offered, () => {}), new Handoff(offered, () => {})];
+    second.addHandoff(a);
+    third.addHandoff(b);
+    expect(second.handoffs).toEqual([a]);
+    expect(third.handoffs).toEqual([b]);
+    expect(ctx.handoffs).toEqual([a, b]);
   });
 });

@@ -90,7 +90,10 @@ export class RequestContext {
   kvReceivedAt = 0;
   /** Runs prefill again, for a hand-off that is past its lease. Set by prefill. */
   renewKv: (() => Promise<void>) | undefined;
-  /** What prefill and encode answers offered; undefined while there is nothing. The pipeline ends what is open. */
+  /**
+   * What prefill and encode answers offered; undefined while there is nothing. The pipeline ends what is open. The request
+   * of a batch has those of all its prompts.
+   */
   handoffs: Handoff[] | undefined;
   /** Response headers of earlier legs that later legs carry, by lower-case name. */
   readonly captured = new Map<string, string>();
@@ -100,9 +103,13 @@ export class RequestContext {
   readonly timeline: TimelineEntry[];
   readonly #arrivedAt: number;
   readonly #observers: readonly RequestObserver[];
+  readonly #batch: RequestContext | undefined;
+  #batchTokens: number | undefined;
 
-  constructor(init: RequestInit, timeline: TimelineEntry[] = []) {
-    this.timeline = timeline;
+  /** `batch` is the request whose prompt this is. */
+  constructor(init: RequestInit, batch?: RequestContext) {
+    this.timeline = batch?.timeline ?? [];
+    this.#batch = batch;
     this.requestId = init.requestId;
     this.revisionDecisionId = init.revisionDecisionId;
     this.path = init.path;
@@ -134,8 +141,24 @@ export class RequestContext {
         observers: this.#observers,
         ...own,
       },
-      this.timeline,
+      this,
     );
+  }
+
+  /** Tokens of the prompt, of a batch those of all its prompts so far; undefined when nothing was rendered. */
+  get promptTokens(): number | undefined {
+    return this.tokenIds?.length ?? this.#batchTokens;
+  }
+
+  /** Counts the tokens of a prompt of this batch, if it was rendered. */
+  addPromptTokens({ tokenIds }: RequestContext): void {
+    if (tokenIds) this.#batchTokens = (this.#batchTokens ?? 0) + tokenIds.length;
+  }
+
+  /** Notes what an answer offered. */
+  addHandoff(handoff: Handoff): void {
+    (this.handoffs ??= []).push(handoff);
+    this.#batch?.addHandoff(handoff);
   }
 
   /** Milliseconds since the request arrived. */

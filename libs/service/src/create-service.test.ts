@@ -171,6 +171,15 @@ describe('request bodies', () => {
     expect(answer).toContain('x-request-id: slow-1');
     expect(answer).toContain('REQUEST_TIMEOUT');
   });
+
+  it.each(['', 'POST', 'POST /echo HTTP/1.1\r\nhost: x\r\n'])(
+    'whose headers stall after %j end at the read timeout too',
+    async (begun) => {
+      await start({ readTimeoutMs: 200 });
+      const answer = await exchange(begun);
+      expect(answer).toMatch(/^HTTP\/1.1 408 [^]*REQUEST_TIMEOUT/);
+    },
+  );
 });
 
 describe('uploads that break', () => {

@@ -66,8 +66,7 @@ async function refusal(coding: string, body: Uint8Array): Promise<RequestError> 
   throw new Error('the body was not refused');
 }
 
-// C17
-describe('a packed request body', () => {
+describe('a packed request body (C17)', () => {
   it.each([
     { coding: 'gzip', body: gzipSync(text) },
     { coding: 'x-gzip', body: gzipSync(text) },

@@ -243,6 +243,11 @@ describe('building a pipeline', () => {
       ],
       message: 'encode has use_openai_format: false and needs a render step before it',
     },
+    {
+      name: 'replace-media-urls behind render',
+      given: steps('render', 'replace-media-urls', 'decode'),
+      message: 'pipeline.steps: expected replace-media-urls before render',
+    },
   ])('fails with $name', ({ given, message }) => {
     expect(() => rig.pipeline(given)).toThrow(message);
   });

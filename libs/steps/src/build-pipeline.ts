@@ -94,6 +94,11 @@ function checkOrder(steps: readonly StepConfig[], built: readonly NamedStep[]): 
     throw new Error('pipeline.steps: expected a step that answers the client, such as decode');
   }
   const renderAt = steps.findIndex(({ type }) => type === render.type);
+  const mediaAt = steps.findIndex(({ type }) => type === replaceMediaUrls.type);
+  if (renderAt >= 0 && mediaAt > renderAt) {
+    // Render would answer about images that no step has seen.
+    throw new Error('pipeline.steps: expected replace-media-urls before render');
+  }
   const tokensInAt = steps.findIndex(isTokensIn);
   if (tokensInAt >= 0 && (renderAt < 0 || renderAt > tokensInAt)) {
     throw new Error(

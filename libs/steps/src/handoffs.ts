@@ -91,6 +91,6 @@ function offer(
   release?: (handoff: Handoff) => void,
 ): Handoff {
   const handoff = new Handoff({ kind, connector }, onHandoff, release);
-  (ctx.handoffs ??= []).push(handoff);
+  ctx.addHandoff(handoff);
   return handoff;
 }

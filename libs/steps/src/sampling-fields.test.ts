@@ -47,8 +47,7 @@ const generate = (fields: string): string =>
   `{"model":"m","token_ids":[1,2],"sampling_params":{${fields}}}`;
 const serial = ['kv-nixl', 'kv-shared-storage', 'kv-none'];
 
-/** cases.md C35. */
-describe('a request that cannot be divided', () => {
+describe('a request that cannot be divided (C35)', () => {
   it.each<{ api: Api; body: string; connectors: string[] }>([
     { api: 'chat', body: chat('"n":3'), connectors: ['kv-nixl'] },
     { api: 'completions', body: completion('"best_of":4'), connectors: ['kv-nixl'] },

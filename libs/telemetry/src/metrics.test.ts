@@ -31,7 +31,7 @@ const leg = (
 
 function request(overrides: Partial<CountedRequest> = {}): CountedRequest {
   return {
-    ...{ api: 'chat', isStreaming: false, media: [], tokenIds: undefined, timeline: [] },
+    ...{ api: 'chat', isStreaming: false, media: [], promptTokens: undefined, timeline: [] },
     elapsedMs: () => 10,
     ...overrides,
   };
@@ -123,7 +123,7 @@ describe('a request', () => {
     { name: 'four ids', length: 4, counts: { sum: 4, count: 1 } },
     { name: 'an empty list', length: 0, counts: { sum: 0, count: 1 } },
   ])('whose render gave $name has one observation of input tokens', async ({ length, counts }) => {
-    run({ tokenIds: { length } as CountedRequest['tokenIds'] });
+    run({ promptTokens: length });
     expect(await samples('request_input_tokens')).toEqual({
       'request_input_tokens_sum{model_name="m"}': counts.sum,
       'request_input_tokens_count{model_name="m"}': counts.count,
@@ -233,7 +233,7 @@ describe('media_items', () => {
     { name: 'none of a chat', given: { timeline: [step] }, images: 0, others: 0 },
     {
       name: 'none of a generate request',
-      given: { api: 'generate' as const, tokenIds: { length: 1 } as CountedRequest['tokenIds'] },
+      given: { api: 'generate' as const, promptTokens: 1 },
       images: 0,
       others: 0,
     },
@@ -366,7 +366,7 @@ it('shows what the limits of the service hold and refuse at that moment', async 
 
 describe('the buckets', () => {
   const bounds = async (name: string): Promise<string[]> => {
-    run({ tokenIds: { length: 1 } as CountedRequest['tokenIds'] });
+    run({ promptTokens: 1 });
     const { body } = await metrics.text(undefined);
     const pattern = new RegExp(`^llm_d_coordinator_${name}_bucket\\{le="([^"]+)"`, 'gm');
     return [...body.matchAll(pattern)].map(([, bound = '']) => bound);

@@ -31,7 +31,7 @@ export interface CountedEnd {
 /** Of a request what is counted. */
 export type CountedRequest = Pick<
   RequestContext,
-  'api' | 'isStreaming' | 'media' | 'tokenIds' | 'timeline' | 'elapsedMs'
+  'api' | 'isStreaming' | 'media' | 'promptTokens' | 'timeline' | 'elapsedMs'
 >;
 
 /** A download of media that reached the network. */
@@ -129,7 +129,7 @@ export class CoordinatorMetrics implements RequestObserver {
     if (!error) this.#models.prove(series);
     count(series, error, { requestBytes, durationMs });
     this.#responseSize(ctx.isStreaming).observe(responseBytes);
-    if (ctx.tokenIds) series.inputTokens.observe(ctx.tokenIds.length);
+    if (ctx.promptTokens !== undefined) series.inputTokens.observe(ctx.promptTokens);
     this.#countUsage(series, usage);
     this.#countMedia(ctx, error);
 
@@ -202,10 +202,13 @@ export class CoordinatorMetrics implements RequestObserver {
     if (cachedTokens) series.usage('cached').inc(cachedTokens);
   }
 
-  #countMedia({ media, api, tokenIds, timeline }: CountedRequest, error?: CoordinatorError): void {
+  #countMedia(
+    { media, api, promptTokens, timeline }: CountedRequest,
+    error?: CoordinatorError,
+  ): void {
     const isKnown =
       media.length > 0 ||
-      (api === 'generate' && tokenIds !== undefined) ||
+      (api === 'generate' && promptTokens !== undefined) ||
       timeline.some(
         ({ kind, name }) => kind === 'step' && name === inventory && error?.step !== inventory,
       );

@@ -40,11 +40,11 @@ export class RecordedPipeline extends SpanObserver implements PipelineTrace {
     super.started(entry);
   }
 
-  end({ api, model, tokenIds }: TracedContext, error: CoordinatorError | undefined): void {
+  end({ api, model, promptTokens }: TracedContext, error: CoordinatorError | undefined): void {
     const path = executionPath(this.#started);
     this.#span.setAttribute(attribute.operation, operations[api]);
     if (model !== '') this.#span.setAttribute(attribute.model, model);
-    if (tokenIds) this.#span.setAttribute(attribute.inputTokens, tokenIds.length);
+    if (promptTokens !== undefined) this.#span.setAttribute(attribute.inputTokens, promptTokens);
     if (path) this.#span.setAttribute(attribute.executionPath, path);
     if (error) markFailed(this.#span, error);
     this.#span.end(this.#clock.now());

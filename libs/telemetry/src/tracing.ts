@@ -10,7 +10,7 @@ export interface TraceIds {
 }
 
 /** Of a request what its pipeline span tells at the end. */
-export type TracedContext = Pick<RequestContext, 'api' | 'model' | 'tokenIds'>;
+export type TracedContext = Pick<RequestContext, 'api' | 'model' | 'promptTokens'>;
 
 /** The span of one run of the pipeline; hears of its steps and legs. */
 export interface PipelineTrace extends RequestObserver {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { loadConfig } from '@llm-d/config';
+import { type StepDefinition } from '@llm-d/pipeline';
 import { type RunningService, startService } from '@llm-d/service';
 import { createLogger, type LogLevel } from '@llm-d/telemetry';
 import { type Answer, type ScriptedServer, scriptedServer } from '@llm-d/testing';
@@ -21,6 +22,8 @@ export interface RigOptions {
   /** Types of the steps. */
   readonly steps?: readonly string[];
   readonly logLevel?: LogLevel;
+  /** Kinds of steps besides those that come with the coordinator. */
+  readonly definitions?: readonly StepDefinition[];
 }
 
 /** An answer as a client got it. */
@@ -102,7 +105,9 @@ export class TestRig {
       level: logLevel,
       destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
     });
-    const coordinator = await createApp({ config: loadConfig({ file }).config, logger });
+    const { definitions = [] } = options;
+    const loaded = loadConfig({ file });
+    const coordinator = await createApp({ config: loaded.config, logger, definitions });
     const listen = { host: '127.0.0.1', port: 0, logger, shutdownTimeoutMs: 5_000 };
     const service = await startService(coordinator.service, listen);
     return new TestRig({ servers: { gateway, render }, coordinator, service, lines, directory });

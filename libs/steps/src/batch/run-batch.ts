@@ -55,12 +55,15 @@ async function runBatch(
   const work = async (prompt: JsonSpan, index: number, signal: AbortSignal): Promise<void> => {
     const answer = batch.answerTo(index);
     const body = ctx.body.with({ prompt });
+    const own = ctx.forPrompt(index, { body, signal, sink: answer });
     try {
-      await runSteps(ctx.forPrompt(index, { body, signal, sink: answer }));
+      await runSteps(own);
       await answer.settle();
     } catch (error) {
       failure ??= { index, error, answer };
       throw error;
+    } finally {
+      ctx.addPromptTokens(own);
     }
   };
   const signal = AbortSignal.any([ctx.signal, stop.signal]);

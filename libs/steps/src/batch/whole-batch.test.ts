@@ -90,7 +90,7 @@ describe('a batch of prompts (C36)', () => {
       return { json: [{ token_ids: [prompt.length, 7] }] };
     });
     playBatch(rig, (id) => ({ json: completion('x', [`len ${id}`], 2) }));
-    const { sink, done } = startBatch(
+    const { sink, ctx, done } = startBatch(
       rig,
       { prompt: ['a', 'bbb'] },
       { steps: [{ type: 'render' }, { type: 'prefill' }, { type: 'decode' }] },
@@ -98,6 +98,7 @@ describe('a batch of prompts (C36)', () => {
     await done;
     const rendered = rig.renderService.calls.map((call) => call.json());
     expect(rendered).toContainEqual({ model: 'm', prompt: 'bbb' });
+    expect(ctx.promptTokens).toBe(4);
     expect(JSON.parse(sink.text)).toMatchObject({
       choices: [
         { index: 0, text: 'len 1' },
