@@ -1,6 +1,6 @@
 import OpenAI from 'openai';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { drawImage } from './images.ts';
+import { drawImage } from '@llm-d/soak';
 import {
   chatAnswer,
   refusal,

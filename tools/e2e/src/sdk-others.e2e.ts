@@ -2,7 +2,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { ChatOpenAI } from '@langchain/openai';
 import { APICallError, generateText, jsonSchema, Output, streamText, tool } from 'ai';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { drawImage } from './images.ts';
+import { drawImage } from '@llm-d/soak';
 import {
   chatAnswer,
   refusal,
