@@ -58,6 +58,8 @@ const workerEnv = {
 const [atTheAnswerPercent, atAnyTimePercent] = [30, 50];
 /** Somewhat longer than a request takes. */
 const longestStayMs = 90;
+/** Between two requests of a client: without pauses two cores have no rest, and every time is that of their queue. */
+const longestPauseMs = 500;
 /** Connections that are not used any more end soon, so that they do not hide ones that are. */
 const idle = '1s';
 /** Requests before the first client leaves. */
@@ -141,10 +143,14 @@ export async function aborts(options: AbortOptions): Promise<AbortResult> {
     lag.enable();
     let next = 0;
     const end = startedAt + seconds * 1000;
-    const lane = async (): Promise<void> => {
-      while (next < count && performance.now() < end) await ask(next++);
+    const lane = async (number: number): Promise<void> => {
+      const random = new Random(seed * 1_000_003 - number);
+      while (next < count && performance.now() < end) {
+        await ask(next++);
+        await sleep(random.below(longestPauseMs));
+      }
     };
-    await Promise.all(Array.from({ length: clients }, lane));
+    await Promise.all(Array.from({ length: clients }, (_, number) => lane(number)));
     lag.disable();
     await agent.close();
 
