@@ -63,7 +63,7 @@ const longestPauseMs = 500;
 /** Connections that are not used any more end soon, so that they do not hide ones that are. */
 const idle = '1s';
 /** Requests before the first client leaves. */
-const warmUp = 40;
+const warmUp = 20;
 const lagResolutionMs = 5;
 /** Surprises that are kept: the first ones tell enough. */
 const maxSurprises = 20;
