@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { chatOf, drawImage } from '@llm-d/soak';
 import { type Answer, ask, type Question } from './ask.ts';
-import { drawImage } from './images.ts';
 import { type ApiError, jsonOf } from './openai.ts';
-import { chatOf } from './prompts.ts';
 import { onePodEach, startTestStack, type TestStack } from './test-stack.ts';
 
 const path = '/v1/chat/completions';

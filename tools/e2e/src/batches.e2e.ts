@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { until } from '@llm-d/soak';
 import { ask, eventsOf, open } from './ask.ts';
 import { type ApiError, jsonOf } from './openai.ts';
 import { startTestStack, type TestStack } from './test-stack.ts';
-import { until } from './until.ts';
 
 const path = '/v1/completions';
 

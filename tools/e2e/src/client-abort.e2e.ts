@@ -1,10 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { chatOf, drawImage, until } from '@llm-d/soak';
 import { scriptedServer, type ScriptedServer } from '@llm-d/testing';
 import { ask, open } from './ask.ts';
-import { drawImage } from './images.ts';
-import { chatOf } from './prompts.ts';
 import { onePodEach, type PodRecord, startTestStack, type TestStack } from './test-stack.ts';
-import { until } from './until.ts';
 
 /** From the client's close to the end of the work for it (cases.md C04). */
 const abortLimitMs = 500;

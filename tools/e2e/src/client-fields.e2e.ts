@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { drawImage, type ProxiedCall, type Proxy, startProxy } from '@llm-d/soak';
 import { ask } from './ask.ts';
-import { drawImage } from './images.ts';
-import { type ProxiedCall, type Proxy, startProxy } from './proxy.ts';
 import { onePodEach, startTestStack, type TestStack } from './test-stack.ts';
 
 const path = '/v1/chat/completions';

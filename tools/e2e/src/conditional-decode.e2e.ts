@@ -1,11 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { type Gateway, type GateMode, type Leg, startGateway } from '@llm-d/gateway-sim';
+import { chatOf, drawImage, type TestImage, until } from '@llm-d/soak';
 import { ask } from './ask.ts';
-import { drawImage, type TestImage } from './images.ts';
 import { type Completion, jsonOf } from './openai.ts';
-import { chatOf } from './prompts.ts';
 import { startTestStack, type TestStack } from './test-stack.ts';
-import { until } from './until.ts';
 
 const chatPath = '/v1/chat/completions';
 const gates = ['decider', 'legacy', 'always412', 'off'] as const;

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { until } from './until.ts';
+import { until } from '@llm-d/soak';
 
 /** Path of the built program. */
 export const coordinatorScript = fileURLToPath(

@@ -1,26 +1,18 @@
 import { expect, it } from '@jest/globals';
-import { openOf, runAbortSoak } from './abort-soak.ts';
+import { aborts } from '@llm-d/soak';
 
-const requests = 300;
-const limitMs = 240_000;
+const count = 200;
+/** Other programs run beside the tests; the long form holds to the 100 ms of a machine of its own. */
+const limitMs = 2_000;
 
-// The long form: node --conditions=@llm-d/source tools/e2e/src/soak-aborts.ts --count 10000
-it(
-  `leaves nothing behind after ${requests} requests whose clients leave at any moment`,
-  async () => {
-    const report = await runAbortSoak({ count: requests, clients: 16 });
-    const { kv, ec, leases, served, aborted } = report;
-    // What happened is what the test is about.
-    expect(Math.min(served, aborted, kv.used, kv.released, ec.used)).toBeGreaterThan(0);
-    expect(report.surprises).toEqual([]);
-    expect(served + aborted).toBe(requests);
-
-    expect({ kv: openOf(kv), ec: openOf(ec) }).toEqual({ kv: 0, ec: 0 });
-    expect(leases).toMatchObject({ held: 0, pulledAgain: 0, pulledLate: 0 });
-    // Every set that a coordinator knew of was fetched or freed unless it says that it left it to the lease.
-    expect(leases.pulled + leases.released + report.cutOnTheWay).toBe(kv.used + kv.released);
-    expect(report).toMatchObject({ running: 0 });
-    expect(report.sockets ?? 0).toBe(0);
-  },
-  limitMs,
-);
+// The short form of `npm run -s soak -- aborts`.
+it(`leaves nothing behind after ${count} requests whose clients leave at any moment`, async () => {
+  const report = await aborts({ count, seconds: 60, seed: 1, clients: 24, limitMs });
+  expect(report.faults).toEqual([]);
+  // What happened is what the test is about.
+  const { kv, ec, served, aborted, requests } = report;
+  expect(served + aborted).toBe(requests);
+  expect(requests).toBeGreaterThan(count);
+  expect(Math.min(served, aborted, kv.used, kv.released, ec.used)).toBeGreaterThan(0);
+  expect(report.aborts.cut).toBeGreaterThan(0);
+}, 120_000);

@@ -1,10 +1,9 @@
 import { hash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { chatOf, until } from '@llm-d/soak';
 import { ask, open } from './ask.ts';
 import { memoryOf } from './memory-of.ts';
-import { chatOf } from './prompts.ts';
 import { onePodEach, startTestStack, type TestStack } from './test-stack.ts';
-import { until } from './until.ts';
 
 const path = '/inference/v1/generate';
 const chatPath = '/v1/chat/completions';

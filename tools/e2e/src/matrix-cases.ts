@@ -1,4 +1,4 @@
-import { type TestImage } from './images.ts';
+import { type TestImage } from '@llm-d/soak';
 import { render } from './render.ts';
 
 /** The least and the most tokens that the client asks for: more than a worker would say by itself. */

@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { drawImage, until } from '@llm-d/soak';
 import { ask, eventsOf } from './ask.ts';
-import { drawImage } from './images.ts';
 import { expectedReport, matrixRequest, maxTokens, minTokens, paths } from './matrix-cases.ts';
 import { saidIn } from './openai.ts';
 import { detokenize } from './render.ts';
 import { startTestStack, type TestStack } from './test-stack.ts';
-import { until } from './until.ts';
 
 /** Blocks that decode fetches: all, or the whole ones without the last token (engine-verified.md 5). */
 const pairs = [

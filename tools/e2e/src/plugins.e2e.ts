@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { chatOf, until } from '@llm-d/soak';
 import { scriptedServer, type ScriptedServer } from '@llm-d/testing';
 import { ask } from './ask.ts';
 import {
@@ -12,8 +13,6 @@ import {
   coordinatorScript,
   runCoordinator,
 } from './coordinator-process.ts';
-import { chatOf } from './prompts.ts';
-import { until } from './until.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const server = { listen_addr: '127.0.0.1:0', metrics_port: 0 };

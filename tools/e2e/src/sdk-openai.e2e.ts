@@ -1,6 +1,6 @@
 import OpenAI from 'openai';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { drawImage } from './images.ts';
+import { drawImage } from '@llm-d/soak';
 import {
   chatAnswer,
   refusal,
@@ -213,6 +213,33 @@ describe('clients.md', () => {
 
   it('row 8: /health answers', async () => {
     expect((await fetch(`${sdk.stack.coordinatorUrl}/health`)).status).toBe(200);
+  });
+
+  it.each([
+    { name: 'texts', prompt: ['Once', 'Twice'] },
+    { name: 'token ids', prompt: [1, 2, 3] },
+    {
+      name: 'lists of token ids',
+      prompt: [
+        [1, 2, 3],
+        [4, 5],
+      ],
+    },
+    { name: 'one text', prompt: ['Once'] },
+  ])('row 9: an array prompt of $name is served', async ({ prompt }) => {
+    const count = typeof prompt[0] === 'number' ? 1 : prompt.length;
+    const indexes = Array.from({ length: count }, (_, index) => index);
+    const question = { model, prompt: prompt as string[], max_tokens: 4 };
+    const { choices, usage } = await client.completions.create(question);
+    expect(choices.map(({ index }) => index)).toEqual(indexes);
+    expect(choices.every(({ text }) => text !== '')).toBe(true);
+    expect(usage?.completion_tokens).toBe(4 * count);
+
+    const texts = indexes.map(() => '');
+    for await (const chunk of await client.completions.create({ ...question, stream: true })) {
+      for (const { index, text } of chunk.choices) texts[index] += text;
+    }
+    expect(texts).toEqual(choices.map(({ text }) => text));
   });
 
   it('row 10: the body keeps its bytes', async () => {

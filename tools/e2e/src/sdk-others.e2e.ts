@@ -1,8 +1,9 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { ChatOpenAI } from '@langchain/openai';
+import { ChatOpenAI, OpenAI } from '@langchain/openai';
 import { APICallError, generateText, jsonSchema, Output, streamText, tool } from 'ai';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { drawImage } from './images.ts';
+import { drawImage } from '@llm-d/soak';
+import { type Answer } from '@llm-d/testing';
 import {
   chatAnswer,
   refusal,
@@ -37,6 +38,28 @@ const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
     (error: unknown) => error,
   );
 
+/** A worker's answer that calls the tool. */
+const toolCall: Answer = {
+  json: {
+    ...{ id: 'c', object: 'chat.completion', created: 1, model: id },
+    choices: [
+      {
+        ...{ index: 0, finish_reason: 'tool_calls' },
+        message: {
+          role: 'assistant',
+          content: null,
+          tool_calls: [
+            {
+              ...{ id: 'call-1', type: 'function' },
+              function: { name: 'weather', arguments: '{"city":"Oslo"}' },
+            },
+          ],
+        },
+      },
+    ],
+  },
+};
+
 describe('the AI SDK', () => {
   const modelAt = (baseURL: string) =>
     createOpenAICompatible({
@@ -60,26 +83,7 @@ describe('the AI SDK', () => {
   });
 
   it('has a tool called', async () => {
-    sdk.gateway.play({
-      json: {
-        ...{ id: 'c', object: 'chat.completion', created: 1, model: id },
-        choices: [
-          {
-            ...{ index: 0, finish_reason: 'tool_calls' },
-            message: {
-              role: 'assistant',
-              content: null,
-              tool_calls: [
-                {
-                  ...{ id: 'call-1', type: 'function' },
-                  function: { name: 'weather', arguments: '{"city":"Oslo"}' },
-                },
-              ],
-            },
-          },
-        ],
-      },
-    });
+    sdk.gateway.play(toolCall);
     const first = sdk.gateway.calls.length;
     const { toolCalls } = await generateText({
       ...{ ...scripted(), prompt },
@@ -141,6 +145,17 @@ describe('the AI SDK', () => {
     expect(performance.now() - startedAt).toBeGreaterThan(950);
   });
 
+  it('is cut off by an abort that reaches the worker', async () => {
+    await sdk.stack.configure('decode', { itlMs: 50 });
+    const abort = new AbortController();
+    const result = streamText({
+      ...{ ...whole(), prompt, maxOutputTokens: 500, abortSignal: abort.signal },
+      headers: { 'x-request-id': 'ai-abort' },
+    });
+    for await (const piece of result.textStream) if (piece) abort.abort();
+    expect(await sdk.stack.summary('ai-abort')).toMatchObject({ outcome: 'cancelled' });
+  });
+
   it('learns why a stream was cut', async () => {
     await sdk.stack.configure('decode', { fault: 'reset;after=5', itlMs: 10 });
     const errors: unknown[] = [];
@@ -154,8 +169,8 @@ describe('the AI SDK', () => {
 });
 
 describe('LangChain', () => {
-  const modelAt = (baseURL: string) =>
-    new ChatOpenAI({ model: id, apiKey: 'any', maxRetries: 0, configuration: { baseURL } });
+  const modelAt = (baseURL: string, maxRetries = 0) =>
+    new ChatOpenAI({ model: id, apiKey: 'any', maxRetries, configuration: { baseURL } });
 
   it('chats', async () => {
     const answer = await modelAt(sdk.baseUrl).invoke(prompt);
@@ -165,6 +180,33 @@ describe('LangChain', () => {
   it('streams', async () => {
     let text = '';
     for await (const chunk of await modelAt(sdk.baseUrl).stream(prompt)) text += chunk.text;
+    expect(text).toBeTruthy();
+  });
+
+  it('has a tool called', async () => {
+    sdk.gateway.play(toolCall);
+    const first = sdk.gateway.calls.length;
+    const tool = { name: 'weather', parameters: weatherParameters };
+    const { tool_calls: calls } = await modelAt(sdk.scriptedUrl)
+      .bindTools([{ type: 'function', function: tool }])
+      .invoke(prompt);
+    expect(calls).toMatchObject([{ name: 'weather', args: { city: 'Oslo' } }]);
+    expect(sdk.gateway.calls[first]?.json()).toMatchObject({
+      tools: [{ type: 'function', function: tool }],
+    });
+  });
+
+  // The class that always sends its prompts as an array (spec/clients.md, row 9).
+  it('completes one prompt and several, whole and streamed', async () => {
+    const model = new OpenAI({
+      ...{ model: id, apiKey: 'any', maxRetries: 0, maxTokens: 4 },
+      configuration: { baseURL: sdk.baseUrl },
+    });
+    expect(await model.invoke('Once')).toBeTruthy();
+    const { generations } = await model.generate(['Once', 'Twice', 'Thrice']);
+    expect(generations.map(([one]) => Boolean(one?.text))).toEqual([true, true, true]);
+    let text = '';
+    for await (const piece of await model.stream('Once')) text += piece;
     expect(text).toBeTruthy();
   });
 
@@ -185,6 +227,48 @@ describe('LangChain', () => {
     const content = [{ type: 'image_url', image_url: { url: uri } }];
     const answer = await modelAt(sdk.baseUrl).invoke([{ role: 'user', content }]);
     expect(answer.text).toBeTruthy();
+  });
+
+  it('is cut off by an abort that reaches the worker', async () => {
+    await sdk.stack.configure('decode', { itlMs: 50 });
+    const abort = new AbortController();
+    const model = new ChatOpenAI({
+      ...{ model: id, apiKey: 'any', maxTokens: 500 },
+      configuration: {
+        baseURL: sdk.baseUrl,
+        defaultHeaders: { 'x-request-id': 'langchain-abort' },
+      },
+    });
+    const stream = await model.stream(prompt, { signal: abort.signal });
+    const reading = (async () => {
+      for await (const chunk of stream) if (chunk.text) abort.abort();
+    })();
+    await failureOf(reading);
+    expect(await sdk.stack.summary('langchain-abort')).toMatchObject({ outcome: 'cancelled' });
+  });
+
+  it('learns why a stream was cut', async () => {
+    await sdk.stack.configure('decode', { fault: 'reset;after=5', itlMs: 10 });
+    const stream = await modelAt(sdk.baseUrl).stream(prompt);
+    let text = '';
+    const reading = (async () => {
+      for await (const chunk of stream) text += chunk.text;
+    })();
+    expect(String(await failureOf(reading))).toContain('decode: ');
+    expect(text).toBeTruthy();
+  });
+
+  it('retries what the pod asks to have again', async () => {
+    const first = sdk.gateway.calls.length;
+    sdk.gateway.play([
+      { status: 503, headers: { 'retry-after': '1' }, json: {} },
+      chatAnswer('here'),
+    ]);
+    const startedAt = performance.now();
+    const answer = await modelAt(sdk.scriptedUrl, 1).invoke(prompt);
+    expect(answer.text).toBe('here');
+    expect(sdk.gateway.calls.length - first).toBe(2);
+    expect(performance.now() - startedAt).toBeGreaterThan(950);
   });
 
   it('learns the reason of an error', async () => {

@@ -1,12 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { chatOf, drawImage, type Proxy, startProxy, until } from '@llm-d/soak';
 import { ask, eventsOf, open } from './ask.ts';
-import { drawImage } from './images.ts';
 import { expectedReport, matrixRequest } from './matrix-cases.ts';
 import { type ApiError, chunksOf, jsonOf, saidIn } from './openai.ts';
-import { chatOf } from './prompts.ts';
-import { type Proxy, startProxy } from './proxy.ts';
 import { onePodEach, type PodRecord, startTestStack, type TestStack } from './test-stack.ts';
-import { until } from './until.ts';
 
 const path = '/v1/chat/completions';
 

@@ -1,10 +1,10 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '@llm-d/soak';
 import { ask } from './ask.ts';
 import { addressOf, runCoordinator } from './coordinator-process.ts';
 import { FastWorker } from './fast-worker.ts';
 import { memoryOf } from './memory-of.ts';
-import { until } from './until.ts';
 
 /** How many readers there are, how long they read, and how much they are sent. */
 export interface SlowReadersOptions {

@@ -4,11 +4,9 @@ import { type AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { chatOf, drawImage, until } from '@llm-d/soak';
 import { type Answer, ask } from './ask.ts';
 import { type CoordinatorProcess, runCoordinator } from './coordinator-process.ts';
-import { drawImage } from './images.ts';
-import { chatOf } from './prompts.ts';
-import { until } from './until.ts';
 
 // cases.md C40: nodejs/undici#3141, #5450, #5606; smg-project/smg#2162.
 

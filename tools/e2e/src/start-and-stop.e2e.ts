@@ -3,11 +3,10 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { chatOf, until } from '@llm-d/soak';
 import { scriptedServer, type ScriptedServer } from '@llm-d/testing';
 import { ask, eventsOf, open } from './ask.ts';
 import { addressOf, type CoordinatorProcess, runCoordinator } from './coordinator-process.ts';
-import { chatOf } from './prompts.ts';
-import { until } from './until.ts';
 
 const gateway = { address: 'http://127.0.0.1:9' };
 const steps = [{ type: 'decode' }];

@@ -1,8 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  chatOf,
+  drawImage,
+  type ProxiedCall,
+  type Proxy,
+  startProxy,
+  type Tampering,
+  type TestImage,
+} from '@llm-d/soak';
 import { type Answer, ask } from './ask.ts';
-import { drawImage, type TestImage } from './images.ts';
-import { chatOf } from './prompts.ts';
-import { type ProxiedCall, type Proxy, startProxy, type Tampering } from './proxy.ts';
 import { onePodEach, startTestStack, type TestStack } from './test-stack.ts';
 
 const path = '/v1/chat/completions';

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Leg } from '@llm-d/gateway-sim';
 import { type Pod, type Stack, type StackOptions, startStack } from '@llm-d/local-stack';
+import { until } from '@llm-d/soak';
 import { type EngineState, type RecordedRequest } from '@llm-d/worker-sim';
 import { ask } from './ask.ts';
 import { jsonOf } from './openai.ts';
-import { until } from './until.ts';
 
 /** One worker of each role: enough where nothing is chosen. */
 export const onePodEach = { encode: 1, prefill: 1, decode: 1 };

@@ -1,8 +1,7 @@
+import { chatOf, drawImage } from '@llm-d/soak';
 import { type CollectedSpan, traceCollector, type TraceCollector } from '@llm-d/testing';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ask } from './ask.ts';
-import { drawImage } from './images.ts';
-import { chatOf } from './prompts.ts';
 import { onePodEach, startTestStack, type TestStack } from './test-stack.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';

@@ -18,7 +18,12 @@ export function askRaw(url: string, request: RawRequest, limitMs: number): Promi
       socket.destroy();
       reject(new Error(`no end of the answer within ${limitMs} ms`));
     }, limitMs);
-    socket.on('data', (chunk) => chunks.push(chunk));
+    const isHead = request.head.toString('latin1', 0, 5) === 'HEAD ';
+    socket.on('data', (chunk) => {
+      chunks.push(chunk);
+      // Of an HTTP/1.0 request that says both `close` and `keep-alive`, Node keeps the connection.
+      if (isWholeAndKept(lastAnswer(Buffer.concat(chunks)), isHead)) socket.destroy();
+    });
     // A refused upload may end with a reset after the answer.
     socket.on('error', () => {});
     socket.once('close', () => {
@@ -37,4 +42,10 @@ function lastAnswer(bytes: Buffer): RawAnswer {
   const status = Number(/^HTTP\/1\.[01] (\d{3})/.exec(head)?.[1] ?? 0);
   const body = bytes.subarray(end + 4);
   return status === 100 ? lastAnswer(body) : { status, head, body };
+}
+
+function isWholeAndKept({ head, body }: RawAnswer, isHead: boolean): boolean {
+  if (!/\r\nconnection: keep-alive/i.test(head)) return false;
+  const length = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1]);
+  return isHead || body.length >= length;
 }

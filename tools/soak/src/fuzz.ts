@@ -158,7 +158,11 @@ async function tryBody(pool: Pool, path: string, bytes: Buffer): Promise<number>
 }
 
 async function tryRaw(url: string, path: string, bytes: Buffer, random: Random): Promise<number> {
-  const { status, head, body } = await askRaw(url, rawRequest(path, bytes, random), answerLimitMs);
+  const raw = rawRequest(path, bytes, random);
+  const { status, head, body } = await askRaw(url, raw, answerLimitMs);
+  // Node closes such a connection where nobody makes tunnels; everything else gets an answer.
+  const isTunnel = raw.head.toString('latin1').startsWith('CONNECT ');
+  if (status === 0 && !isTunnel) throw new Error('closed without an answer');
   // Of a head that cannot be read, no id can be told; HEAD has no body.
   const own = ownBody(head, body);
   if (status >= 400 && own.length > 0) check(status, /\r\nx-request-id:/i.test(head), own);

@@ -1,1 +1,13 @@
-export { fuzz, type FuzzOptions, type FuzzResult } from './fuzz.ts';
+export { type AbortOptions, type AbortResult, aborts } from './aborts.ts';
+export { fuzz } from './fuzz.ts';
+export { drawImage, type TestImage } from './images.ts';
+export { chatOf } from './prompts.ts';
+export {
+  type CallEnd,
+  type ProxiedCall,
+  type Proxy,
+  type ProxyOptions,
+  startProxy,
+  type Tampering,
+} from './proxy.ts';
+export { until } from './until.ts';

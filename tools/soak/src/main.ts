@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { aborts } from './aborts.ts';
 import { fuzz } from './fuzz.ts';
 
 const { values, positionals } = parseArgs({
@@ -11,18 +12,25 @@ const { values, positionals } = parseArgs({
 });
 const number = (text: string | undefined, absent: number): number => (text ? Number(text) : absent);
 
+const limits = (count: number) => ({
+  count: number(values.count, count),
+  seconds: number(values.seconds, 900),
+  seed: number(values.seed, Date.now() % 100_000),
+});
+
 switch (positionals[0]) {
-  case 'fuzz': {
-    const result = await fuzz({
-      count: number(values.count, 100_000),
-      seconds: number(values.seconds, 900),
-      seed: number(values.seed, Date.now() % 100_000),
-    });
-    console.log(JSON.stringify(result, undefined, 2));
-    process.exitCode = result.faults.length > 0 ? 1 : 0;
+  case 'fuzz':
+    tell(await fuzz(limits(100_000)));
     break;
-  }
+  case 'aborts':
+    tell(await aborts(limits(10_000)));
+    break;
   default:
-    console.error(`expected fuzz, got ${positionals[0] ?? 'nothing'}`);
+    console.error(`expected fuzz or aborts, got ${positionals[0] ?? 'nothing'}`);
     process.exitCode = 2;
+}
+
+function tell(result: { readonly faults: readonly string[] }): void {
+  console.log(JSON.stringify(result, undefined, 2));
+  process.exitCode = result.faults.length > 0 ? 1 : 0;
 }

@@ -9,10 +9,18 @@ export interface ProxiedCall {
   /** The phase that the coordinator asks for; undefined on calls to render. */
   readonly phase: string | undefined;
   readonly requestId: string;
-  /** As the coordinator sent it. */
-  readonly sent: Buffer;
+  /** As the coordinator sent it; empty until it is whole. */
+  sent: Buffer;
   /** As the upstream answered it, as far as it has come. */
   answered: Buffer;
+}
+
+/** How a call ended on the coordinator's side. */
+export interface CallEnd {
+  /** `performance.now()` when its answer was whole or its connection closed. */
+  readonly at: number;
+  /** Whether the connection closed before the answer was whole. */
+  readonly isCut: boolean;
 }
 
 /** What is done to the calls; nothing where a member is absent. */
@@ -24,28 +32,62 @@ export interface Tampering {
   answer?: (body: string, call: ProxiedCall) => string | Promise<string>;
   /** Cuts the connection when so many bytes of an answer have passed; none pass before it is known. */
   cutAfterBytes?: (call: ProxiedCall) => number | undefined | Promise<number | undefined>;
+  /** Hears of every call's end. */
+  ended?: (call: ProxiedCall, end: CallEnd) => void;
 }
 
 /** A hop between a coordinator and its upstream. */
 export interface Proxy {
   readonly url: string;
+  /** Where calls go on to; may be set later than the coordinator is told of the proxy. */
+  target: string;
   readonly calls: readonly ProxiedCall[];
+  /** Calls that the coordinator holds open. */
+  readonly open: number;
   /** Changes what is done from the next call on. */
   tamper(tampering: Tampering): void;
   close(): Promise<void>;
 }
 
-/** Starts a proxy in front of an address; it keeps what passed. */
-export async function startProxy(target: string, first: Tampering = {}): Promise<Proxy> {
+/** What a proxy remembers. */
+export interface ProxyOptions {
+  /** Whether `calls` grows, which is for tests with few of them; true when absent. */
+  readonly isKeeping?: boolean;
+}
+
+/** Starts a proxy in front of an address. */
+export async function startProxy(
+  firstTarget: string,
+  first: Tampering = {},
+  { isKeeping = true }: ProxyOptions = {},
+): Promise<Proxy> {
   const calls: ProxiedCall[] = [];
-  let tampering = first;
+  let [target, tampering] = [firstTarget, first];
+  let open = 0;
   const server = createServer((incoming, response) => {
-    pass(target, incoming, response, tampering, calls).catch(() => response.destroy());
+    const call = callOf(incoming);
+    if (isKeeping) calls.push(call);
+    const { ended } = tampering;
+    open += 1;
+    response.once('close', () => {
+      open -= 1;
+      ended?.(call, { at: performance.now(), isCut: !response.writableFinished });
+    });
+    pass(target, incoming, response, tampering, call).catch(() => response.destroy());
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     calls,
+    get target() {
+      return target;
+    },
+    set target(next) {
+      target = next;
+    },
+    get open() {
+      return open;
+    },
     tamper(next) {
       tampering = next;
     },
@@ -57,27 +99,34 @@ export async function startProxy(target: string, first: Tampering = {}): Promise
   };
 }
 
+function callOf({ url: path = '/', headers }: IncomingMessage): ProxiedCall {
+  return {
+    path,
+    phase: headers['epp-profile'] as string | undefined,
+    requestId: headers['x-request-id'] as string,
+    sent: Buffer.alloc(0),
+    answered: Buffer.alloc(0),
+  };
+}
+
 async function pass(
   target: string,
   incoming: IncomingMessage,
   response: ServerResponse,
   tampering: Tampering,
-  calls: ProxiedCall[],
+  call: ProxiedCall,
 ): Promise<void> {
-  const { url: path = '/', headers } = incoming;
-  const call: ProxiedCall = {
-    path,
-    phase: headers['epp-profile'] as string | undefined,
-    requestId: headers['x-request-id'] as string,
-    sent: await buffer(incoming),
-    answered: Buffer.alloc(0),
-  };
-  calls.push(call);
   const gone = new AbortController();
   response.once('close', () => gone.abort());
-  const upstream = await request(target + path, {
+  call.sent = await buffer(incoming);
+  const upstream = await request(target + call.path, {
     method: 'POST',
-    headers: without(headers, ['connection', 'content-length', 'host', 'transfer-encoding']),
+    headers: without(incoming.headers, [
+      'connection',
+      'content-length',
+      'host',
+      'transfer-encoding',
+    ]),
     body: tampering.request ? await tampering.request(call.sent.toString(), call) : call.sent,
     signal: gone.signal,
   });
