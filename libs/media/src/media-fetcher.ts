@@ -1,4 +1,4 @@
-import { type Dispatcher } from 'undici';
+import { type buildConnector, type Dispatcher } from 'undici';
 import {
   type AddressGuard,
   type AddressPolicyConfig,
@@ -49,6 +49,8 @@ export interface MediaFetcherConfig extends Omit<AddressPolicyConfig, 'allowPriv
   readonly onDownload?: (download: EndedDownload) => void;
   /** Replaces the system's resolver; its answers are checked all the same. */
   readonly resolve?: ResolveHost;
+  /** Makes the connectors that the address guard wraps. No configuration file reaches it. */
+  readonly testOnlyBuildConnector?: typeof buildConnector;
 }
 
 /** How a download ended; what the address guard refused before a connection was tried is none. */
@@ -245,6 +247,7 @@ export class MediaFetcher {
       limits: this.#limits,
       proxy: this.#proxy,
       extraCa,
+      buildConnector: this.#config.testOnlyBuildConnector,
     });
     return { guard, resolve: checked, dispatcher };
   }
