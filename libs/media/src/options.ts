@@ -60,6 +60,10 @@ export interface MediaLimits {
   readonly minRateBytesPerSecond: number;
   readonly minRateWindowMs: number;
   readonly maxRedirects: number;
+  /** Further attempts of one item after a failure that may pass, within its time. */
+  readonly maxRetries: number;
+  /** Pause before another attempt when the origin does not name one by `Retry-After`. */
+  readonly retryPauseMs: number;
   /** In characters; for `http:` and `https:` URLs and `Location` headers. */
   readonly maxUrlLength: number;
   readonly maxResponseHeaderBytes: number;
@@ -90,6 +94,8 @@ export const defaultMediaLimits: MediaLimits = {
   minRateBytesPerSecond: 1024,
   minRateWindowMs: 5_000,
   maxRedirects: 5,
+  maxRetries: 1,
+  retryPauseMs: 100,
   maxUrlLength: 8192,
   maxResponseHeaderBytes: 16 * 1024,
   globalMaxDownloads: 64,

@@ -7,8 +7,9 @@ import {
   type Server,
   type Socket,
 } from 'node:net';
+import { type MediaFetcherConfig } from './fetcher-config.ts';
 import { MediaError } from './media-error.ts';
-import { MediaFetcher, type MediaFetcherConfig } from './media-fetcher.ts';
+import { MediaFetcher } from './media-fetcher.ts';
 import { defaultMediaFetchOptions, type MediaFetchOptions, type MediaRef } from './options.ts';
 
 /** A PNG of one pixel. */
