@@ -13,6 +13,7 @@ import { MediaResult } from './media-result.ts';
 import {
   defaultMediaFetchOptions,
   defaultMediaLimits,
+  maxItemBytes,
   type MediaFetchOptions,
   type MediaLimits,
   type MediaRef,
@@ -166,7 +167,10 @@ export class MediaFetcher {
           return;
         }
         try {
-          const memory = new Reservation(this.#memory, this.#maxItemBytes(options));
+          const memory = new Reservation(
+            this.#memory,
+            this.#maxItemBytes(group.ref.modality, options),
+          );
           reservations.push(memory);
           const result = await this.#run(group, { options, total, memory, signal: call.signal });
           for (const index of group.indices) {
@@ -230,8 +234,8 @@ export class MediaFetcher {
   }
 
   /** An item beyond the whole memory could never be admitted. */
-  #maxItemBytes(options: MediaFetchOptions): number {
-    return Math.min(options.maxDownloadBytes, this.#limits.globalMaxBufferedBytes);
+  #maxItemBytes(modality: Modality, options: MediaFetchOptions): number {
+    return Math.min(maxItemBytes(modality, options), this.#limits.globalMaxBufferedBytes);
   }
 
   /** The static pass: checks every reference and joins equal ones. */
@@ -345,7 +349,7 @@ export class MediaFetcher {
     try {
       const body = await readBody(response, {
         doing: `downloading ${modality}`,
-        maxBytes: this.#maxItemBytes(options),
+        maxBytes: this.#maxItemBytes(modality, options),
         copies: indices.length,
         total: share,
         memory,
