@@ -38,7 +38,10 @@ beforeAll(async () => {
   const file = join(directory, 'coordinator.yaml');
   const media = {
     type: 'replace-media-urls',
-    params: { max_multimodal_entries: 8, max_download_size: 1 },
+    params: {
+      ...{ max_multimodal_entries: 8, max_download_size: 1 },
+      ...{ modalities: ['image', 'video', 'audio'], max_video_download_size: 2 },
+    },
   };
   writeFileSync(
     file,
@@ -80,10 +83,12 @@ interface Refusal {
 }
 
 /** Sends a chat with these images behind a text; tells the answer and how many calls anybody got. */
-async function askAbout(urls: readonly string[]) {
+const askAbout = (urls: readonly string[]) =>
+  askWith(urls.map((url) => ({ type: 'image_url', image_url: { url } })));
+
+async function askWith(parts: readonly object[]) {
   const before = render.calls.length + gateway.calls.length;
-  const images = urls.map((url) => ({ type: 'image_url', image_url: { url } }));
-  const content = [{ type: 'text', text: 'What is this?' }, ...images];
+  const content = [{ type: 'text', text: 'What is this?' }, ...parts];
   const response = await fetch(`${running.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -161,5 +166,65 @@ describe('limits that inline media cannot dodge (C33)', () => {
     const large = pngOf(0.9 * megabyte);
     expect(await askAbout([large, large])).toMatchObject({ status: 200 });
     expect(await askAbout([large, large, large, large])).toMatchObject({ status: 413, calls: 0 });
+  });
+});
+
+describe('inline video and audio (C22)', () => {
+  const base64 = (head: string, length = 64): string =>
+    Buffer.concat([Buffer.from(head, 'latin1'), Buffer.alloc(length)]).toString('base64');
+  const mp4 = base64('\0\0\0\x18ftypisom');
+  const wav = base64('RIFF\0\0\0\0WAVE');
+  const video = (url: string) => ({ type: 'video_url', video_url: { url } });
+  const audio = (data: string, format: string) => ({
+    type: 'input_audio',
+    input_audio: { data, format },
+  });
+
+  it('reach render, prefill and decode as they came', async () => {
+    const parts = [video(`data:video/mp4;base64,${mp4}`), audio(wav, 'wav')];
+    const { status, error, calls } = await askWith(parts);
+    expect({ status, error, calls }).toEqual({ status: 200, error: undefined, calls: 3 });
+    const sent = JSON.stringify(parts).slice(1, -1);
+    expect(render.calls.at(-1)?.body.toString()).toContain(sent);
+    expect(gateway.calls.slice(-2).map((call) => call.body.includes(sent))).toEqual([true, true]);
+  });
+
+  it.each([
+    {
+      name: 'a picture as video',
+      part: video(`data:video/mp4;base64,${ok}`),
+      code: 'media_type_not_allowed',
+    },
+    {
+      name: 'a type that is not for video',
+      part: video(`data:image/png;base64,${ok}`),
+      code: 'media_type_not_allowed',
+    },
+    {
+      name: 'a video that is too large',
+      part: video(`data:video/mp4;base64,${base64('\0\0\0\x18ftypisom', 2 * megabyte)}`),
+      code: 'media_too_large',
+    },
+    {
+      name: 'a page as audio',
+      part: audio(base64('<html>'), 'wav'),
+      code: 'media_type_not_allowed',
+    },
+    { name: 'audio that is no base64', part: audio('AA-_', 'wav'), code: 'media_data_uri_invalid' },
+    { name: 'an unknown format', part: audio(wav, 'wma'), code: 'media_type_not_allowed' },
+    {
+      name: 'audio beyond the common size',
+      part: audio(base64('RIFF\0\0\0\0WAVE', megabyte), 'wav'),
+      code: 'media_too_large',
+    },
+  ])('are 400 with their place before anybody is called: $name', async ({ part, code }) => {
+    const { status, error, calls } = await askWith([part]);
+    expect({ status, code: error?.code, calls }).toEqual({ status: 400, code, calls: 0 });
+    expect(error?.param).toMatch(/^messages\[0\]\.content\[1\]/);
+  });
+
+  it('have a size of their own', async () => {
+    const clip = base64('\0\0\0\x18ftypisom', 1.5 * megabyte);
+    expect(await askWith([video(`data:video/mp4;base64,${clip}`)])).toMatchObject({ status: 200 });
   });
 });

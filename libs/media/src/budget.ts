@@ -29,6 +29,38 @@ export class TotalBudget {
     this.check(bytes);
     this.#used += bytes;
   }
+
+  /** Takes counted bytes back. */
+  remove(bytes: number): void {
+    this.#used -= bytes;
+  }
+}
+
+/** What one attempt takes of a total; the next attempt counts anew. */
+export class TotalShare {
+  readonly #total: TotalBudget;
+  #taken = 0;
+
+  constructor(total: TotalBudget) {
+    this.#total = total;
+  }
+
+  /** As `check` of the total. */
+  check(bytes: number): void {
+    this.#total.check(bytes);
+  }
+
+  /** As `add` of the total. */
+  add(bytes: number): void {
+    this.#total.add(bytes);
+    this.#taken += bytes;
+  }
+
+  /** Takes everything back, of an attempt that failed. */
+  giveBack(): void {
+    this.#total.remove(this.#taken);
+    this.#taken = 0;
+  }
 }
 
 /** Memory that one download holds of the process's budget. */
@@ -58,7 +90,7 @@ export class Reservation {
     }
   }
 
-  /** Gives everything back; a second call does nothing. */
+  /** Gives everything back; a second call does nothing. It may grow again afterwards. */
   release(): void {
     const held = this.#held;
     this.#held = 0;

@@ -1,10 +1,17 @@
 import { isBase64 } from '@llm-d/json-document';
 import { checkImageSize, imageHeaderBytes, imageSize } from './image-size.ts';
 import { MediaError, type MediaErrorDetails } from './media-error.ts';
-import { allowedTypes, cleanType, decideType, typeNotAllowed } from './media-type.ts';
+import {
+  allowedTypes,
+  cleanType,
+  decideType,
+  isAllowedType,
+  typeNotAllowed,
+} from './media-type.ts';
 import {
   type ContentCheck,
   defaultMediaLimits,
+  maxItemBytes,
   type MediaFetchOptions,
   type MediaLimits,
   type Modality,
@@ -30,7 +37,7 @@ export interface DataUri {
 /** What the check of a `data:` URI needs of the options of a call. */
 export type DataUriOptions = Pick<
   MediaFetchOptions,
-  'maxDownloadBytes' | 'contentCheck' | 'allowedImageTypes'
+  'maxDownloadBytes' | 'maxModalityBytes' | 'contentCheck' | 'allowedImageTypes' | 'allowedTypes'
 >;
 
 function invalid(message: string, details?: MediaErrorDetails): MediaError {
@@ -86,7 +93,7 @@ export function parseDataUri(
   const { contentCheck } = options;
   const contentType = parseHead(head);
   const allowed = allowedTypes(modality, options);
-  if (!allowed.includes(contentType)) {
+  if (!isAllowedType(allowed, contentType)) {
     throw typeNotAllowed(doing, contentType);
   }
 
@@ -100,7 +107,7 @@ export function parseDataUri(
   }
   const paddingLength = text.at(-1) !== padding ? 0 : text.at(-2) !== padding ? 1 : 2;
   const decodedLength = (payloadLength / 4) * 3 - paddingLength;
-  const limit = options.maxDownloadBytes;
+  const limit = maxItemBytes(modality, options);
   if (decodedLength > limit) {
     throw new MediaError('media_too_large', `${doing}: ${modality} exceeds ${limit} bytes`, {
       limit,

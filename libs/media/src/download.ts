@@ -4,6 +4,7 @@ import { type MediaLimits, type Modality } from './options.ts';
 import { discard, singleHeader } from './read-body.ts';
 import { redactUrl } from './redact.ts';
 import { type ResolveChecked } from './resolve-host.ts';
+import { retryAfterMs } from './retry.ts';
 import { toMediaError } from './transport-error.ts';
 import {
   checkHttpUrl,
@@ -169,7 +170,8 @@ export async function download(first: URL, plan: DownloadPlan): Promise<Download
     // An endless body of a redirect would hold us until the deadline.
     discard(response.body);
     if (!followed.has(statusCode)) {
-      throw originStatusError(statusCode, from);
+      const retryAfter = singleHeader(response.headers, 'retry-after');
+      throw originStatusError(statusCode, from, retryAfterMs(retryAfter));
     }
     try {
       url = nextUrl(response, url, plan);

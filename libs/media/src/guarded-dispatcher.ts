@@ -24,6 +24,8 @@ export interface GuardedDispatcherConfig {
   readonly proxy: ProxyConfig | undefined;
   /** PEM certificates trusted beside those of Node. */
   readonly extraCa: string | undefined;
+  /** Replaces undici's `buildConnector`, for tests that watch which addresses sockets are opened to. */
+  readonly buildConnector?: typeof buildConnector | undefined;
 }
 
 /** A `lookup` for sockets that hands out checked addresses only, so there is no second lookup to race. */
@@ -90,10 +92,10 @@ export function guardConnector(
  * undici ignores one given per request, and the guard would silently be gone. Whoever builds it closes it.
  */
 export function createGuardedDispatcher(config: GuardedDispatcherConfig): Dispatcher {
-  const { guard, limits, proxy, extraCa } = config;
+  const { guard, limits, proxy, extraCa, buildConnector: build = buildConnector } = config;
   const connect = guardConnector(
     guard,
-    buildConnector({
+    build({
       allowH2: false,
       timeout: limits.connectTimeoutMs,
       lookup: pinnedLookup(config.resolve),

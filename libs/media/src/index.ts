@@ -5,6 +5,8 @@ export {
 } from './address-guard.ts';
 export { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
 export { type DomainRule, parseAllowedDomains } from './domain-rules.ts';
+export { type EndedDownload } from './ended-download.ts';
+export { type MediaFetcherConfig } from './fetcher-config.ts';
 export { type ProxyConfig } from './guarded-dispatcher.ts';
 export { imageSize, type ImageSize } from './image-size.ts';
 export {
@@ -14,7 +16,7 @@ export {
   type MediaErrorDetails,
   type MediaErrorKind,
 } from './media-error.ts';
-export { type EndedDownload, MediaFetcher, type MediaFetcherConfig } from './media-fetcher.ts';
+export { MediaFetcher } from './media-fetcher.ts';
 export { MediaResult } from './media-result.ts';
 export {
   type ContentCheck,

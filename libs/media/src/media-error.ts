@@ -70,6 +70,8 @@ export interface MediaErrorDetails extends ErrorOptions {
   readonly retryable?: boolean;
   /** HTTP status that the origin answered with. */
   readonly originStatus?: number;
+  /** How long the origin asks to wait before another try. */
+  readonly retryAfterMs?: number | undefined;
   /** The limit that was passed, in the unit that the message names. */
   readonly limit?: number;
   /** The value that passed the limit; a lower bound where reading stopped at the limit. */
@@ -92,6 +94,7 @@ export class MediaError extends Error {
   readonly stepStatus: number;
   readonly retryable: boolean;
   readonly originStatus: number | undefined;
+  readonly retryAfterMs: number | undefined;
   readonly limit: number | undefined;
   readonly actual: number | undefined;
   readonly hop: number | undefined;
@@ -110,6 +113,7 @@ export class MediaError extends Error {
     this.stepStatus = details.stepStatus ?? rule.stepStatus;
     this.retryable = details.retryable ?? rule.retryable;
     this.originStatus = details.originStatus;
+    this.retryAfterMs = details.retryAfterMs;
     this.limit = details.limit;
     this.actual = details.actual;
     this.hop = details.hop;
@@ -126,11 +130,16 @@ const retryableStatuses = new Set([408, 425, 429]);
  * The failure for an origin that did not answer 200. Its own 4xx is a bad URL of the client (400), the
  * rest is a failing origin (424): media-fetcher.md 2.4.
  */
-export function originStatusError(status: number, logDetail: string): MediaError {
+export function originStatusError(
+  status: number,
+  logDetail: string,
+  retryAfterMs?: number,
+): MediaError {
   const comesAndGoes = retryableStatuses.has(status);
   const isClientFault = status >= 400 && status < 500 && !comesAndGoes;
   return new MediaError('media_origin_status', `downloading media: the origin answered ${status}`, {
     originStatus: status,
+    retryAfterMs,
     retryable: comesAndGoes || status >= 500,
     logDetail: `${logDetail} answered ${status}`,
     ...(isClientFault ? { kind: 'client', stepStatus: 400 } : {}),

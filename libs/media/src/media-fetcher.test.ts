@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { parseAllowedDomains } from './domain-rules.ts';
-import { type EndedDownload, MediaFetcher } from './media-fetcher.ts';
+import { type EndedDownload } from './ended-download.ts';
+import { MediaFetcher } from './media-fetcher.ts';
 import { type MediaFetchOptions, type Modality } from './options.ts';
 import {
   failureOf,

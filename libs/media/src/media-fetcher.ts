@@ -1,13 +1,10 @@
 import { type Dispatcher } from 'undici';
-import {
-  type AddressGuard,
-  type AddressPolicyConfig,
-  createAddressGuard,
-} from './address-guard.ts';
-import { Reservation, TotalBudget } from './budget.ts';
+import { type AddressGuard, createAddressGuard } from './address-guard.ts';
+import { Reservation, TotalBudget, TotalShare } from './budget.ts';
 import { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
-import { type DomainRule } from './domain-rules.ts';
 import { download } from './download.ts';
+import { told } from './ended-download.ts';
+import { type MediaFetcherConfig } from './fetcher-config.ts';
 import { createGuardedDispatcher, type ProxyConfig } from './guarded-dispatcher.ts';
 import { inspect } from './inspect.ts';
 import { Limiter } from './limiter.ts';
@@ -16,48 +13,17 @@ import { MediaResult } from './media-result.ts';
 import {
   defaultMediaFetchOptions,
   defaultMediaLimits,
+  maxItemBytes,
   type MediaFetchOptions,
   type MediaLimits,
   type MediaRef,
   type Modality,
 } from './options.ts';
 import { readBody, singleHeader } from './read-body.ts';
-import {
-  checkedResolver,
-  type ResolveChecked,
-  type ResolveHost,
-  systemResolve,
-} from './resolve-host.ts';
+import { checkedResolver, type ResolveChecked, systemResolve } from './resolve-host.ts';
+import { withRetries } from './retry.ts';
 import { toMediaError } from './transport-error.ts';
 import { checkHttpUrl, type UrlPolicy } from './url-policy.ts';
-
-/** Construction of a `MediaFetcher`; every part has a default (media-fetcher.md 3, 4 and 11). */
-export interface MediaFetcherConfig extends Omit<AddressPolicyConfig, 'allowPrivateNetworks'> {
-  readonly limits?: Partial<MediaLimits>;
-  /** Several hosts answer 403 to requests that do not say who asks. */
-  readonly userAgent?: string;
-  /** From `parseAllowedDomains`; wins over the `allowedDomains` of a call. */
-  readonly blockedDomains?: readonly DomainRule[];
-  /** When set, the only ports that may be asked. */
-  readonly allowedPorts?: readonly number[];
-  readonly allowHttpsDowngrade?: boolean;
-  /** Without one of the two URLs there is no proxy; the environment is not read here. */
-  readonly proxy?: ProxyConfig;
-  /** PEM certificates trusted beside those of Node. */
-  readonly extraCa?: string;
-  /** Told of every download that was tried on the network, when it has ended. Must not throw. */
-  readonly onDownload?: (download: EndedDownload) => void;
-  /** Replaces the system's resolver; its answers are checked all the same. */
-  readonly resolve?: ResolveHost;
-}
-
-/** How a download ended; what the address guard refused before a connection was tried is none. */
-export interface EndedDownload {
-  readonly result: 'success' | 'error' | 'cancelled';
-  /** Until the headers of the answer came, redirects included; undefined when none came. */
-  readonly headersMs: number | undefined;
-  readonly durationMs: number;
-}
 
 /** One way out: pooled sockets may be shared only by calls with the same address rules. */
 interface Route {
@@ -201,7 +167,10 @@ export class MediaFetcher {
           return;
         }
         try {
-          const memory = new Reservation(this.#memory, this.#maxItemBytes(options));
+          const memory = new Reservation(
+            this.#memory,
+            this.#maxItemBytes(group.ref.modality, options),
+          );
           reservations.push(memory);
           const result = await this.#run(group, { options, total, memory, signal: call.signal });
           for (const index of group.indices) {
@@ -245,6 +214,7 @@ export class MediaFetcher {
       limits: this.#limits,
       proxy: this.#proxy,
       extraCa,
+      buildConnector: this.#config.testOnlyBuildConnector,
     });
     return { guard, resolve: checked, dispatcher };
   }
@@ -264,8 +234,8 @@ export class MediaFetcher {
   }
 
   /** An item beyond the whole memory could never be admitted. */
-  #maxItemBytes(options: MediaFetchOptions): number {
-    return Math.min(options.maxDownloadBytes, this.#limits.globalMaxBufferedBytes);
+  #maxItemBytes(modality: Modality, options: MediaFetchOptions): number {
+    return Math.min(maxItemBytes(modality, options), this.#limits.globalMaxBufferedBytes);
   }
 
   /** The static pass: checks every reference and joins equal ones. */
@@ -312,6 +282,7 @@ export class MediaFetcher {
       return source;
     }
     const { downloadTimeoutMs } = call.options;
+    const deadline = performance.now() + downloadTimeoutMs;
     const item = new AbortController();
     const timer = setTimeout(() => {
       item.abort(
@@ -327,7 +298,9 @@ export class MediaFetcher {
     try {
       await this.#downloads.acquire(1, item.signal);
       try {
-        return await this.#timed(source, group, call, item);
+        return await told(this.#config.onDownload, call.signal, (onHeaders) =>
+          this.#attempts(source, group, call, { item, deadline, onHeaders }),
+        );
       } finally {
         this.#downloads.release(1);
       }
@@ -337,27 +310,16 @@ export class MediaFetcher {
     }
   }
 
-  async #timed(url: URL, group: Group, call: Call, item: AbortController): Promise<MediaResult> {
-    const { onDownload } = this.#config;
-    if (!onDownload) return this.#download(url, group, call, item, () => {});
-    const startedAt = performance.now();
-    let headersMs: number | undefined;
-    const end = (result: EndedDownload['result']): void => {
-      onDownload({ result, headersMs, durationMs: performance.now() - startedAt });
-    };
-    try {
-      const result = await this.#download(url, group, call, item, () => {
-        headersMs = performance.now() - startedAt;
-      });
-      end('success');
-      return result;
-    } catch (error) {
-      // A call that fails ends its other downloads, as a caller that leaves does.
-      if (call.signal.aborted) end('cancelled');
-      else if (!(error instanceof MediaError && error.code === 'media_address_blocked'))
-        end('error');
-      throw error;
-    }
+  #attempts(
+    url: URL,
+    group: Group,
+    call: Call,
+    { item, deadline, onHeaders }: ItemTime,
+  ): Promise<MediaResult> {
+    const { maxRetries, retryPauseMs: pauseMs } = this.#limits;
+    return withRetries({ maxRetries, pauseMs, deadline, signal: item.signal }, () =>
+      this.#download(url, group, call, item, onHeaders),
+    );
   }
 
   async #download(
@@ -383,12 +345,13 @@ export class MediaFetcher {
       signal,
     });
     onHeaders();
+    const share = new TotalShare(total);
     try {
       const body = await readBody(response, {
         doing: `downloading ${modality}`,
-        maxBytes: this.#maxItemBytes(options),
+        maxBytes: this.#maxItemBytes(modality, options),
         copies: indices.length,
-        total,
+        total: share,
         memory,
         limits: this.#limits,
         signal,
@@ -399,9 +362,20 @@ export class MediaFetcher {
       const contentTypeHeader = singleHeader(response.headers, 'content-type');
       return inspect(body, { modality, options, limits: this.#limits, contentTypeHeader });
     } catch (error) {
+      share.giveBack();
+      memory.release();
       throw toMediaError(error, 'body', from);
     }
   }
+}
+
+/** What times one item. */
+interface ItemTime {
+  readonly item: AbortController;
+  /** By `performance.now()`, for all attempts together. */
+  readonly deadline: number;
+  /** To be called when the headers of the answer have come. */
+  readonly onHeaders: () => void;
 }
 
 /** What the downloads of one call share. */

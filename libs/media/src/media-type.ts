@@ -23,11 +23,15 @@ const audioTypes = [
   'audio/webm',
 ];
 
-/** Types that a modality may have. */
+/** Types that a modality may have; an empty list is any. */
 export function allowedTypes(
   modality: Modality,
-  options: Pick<MediaFetchOptions, 'allowedImageTypes'>,
+  options: Pick<MediaFetchOptions, 'allowedImageTypes' | 'allowedTypes'>,
 ): readonly string[] {
+  const listed = options.allowedTypes?.[modality];
+  if (listed !== undefined) {
+    return listed;
+  }
   switch (modality) {
     case 'image':
       return options.allowedImageTypes;
@@ -36,6 +40,11 @@ export function allowedTypes(
     case 'audio':
       return audioTypes;
   }
+}
+
+/** Whether a type is on a list from `allowedTypes`. */
+export function isAllowedType(allowed: readonly string[], type: string): boolean {
+  return allowed.length === 0 || allowed.includes(type);
 }
 
 /**
@@ -79,10 +88,10 @@ export function decideType(evidence: TypeEvidence): string {
   }
   const sniffed = soundOf(modality, evidence.sniffed);
   if (sniffed === undefined && contentCheck === 'sniff') {
-    if (allowed.includes(declared) || (declared === unknownType && modality === 'image')) {
+    if (isAllowedType(allowed, declared) || (declared === unknownType && modality === 'image')) {
       return declared;
     }
-  } else if (sniffed !== undefined && allowed.includes(sniffed)) {
+  } else if (sniffed !== undefined && isAllowedType(allowed, sniffed)) {
     return sniffed;
   }
   throw typeNotAllowed(evidence.doing, sniffed ?? declared);

@@ -22,6 +22,8 @@ export interface MediaFetchOptions {
   readonly maxConcurrentDownloads: number;
   /** Most bytes of one item, after content decoding. Never more than `globalMaxBufferedBytes`. */
   readonly maxDownloadBytes: number;
+  /** Takes the place of `maxDownloadBytes` for the modalities that it names. */
+  readonly maxModalityBytes?: Partial<Record<Modality, number>> | undefined;
   /** Most bytes of all items of one call together; an item named twice counts twice. */
   readonly maxTotalDownloadBytes: number;
   /** Opens the RFC 1918 ranges of IPv4, and nothing else. */
@@ -31,8 +33,18 @@ export interface MediaFetchOptions {
   readonly contentCheck: ContentCheck;
   /** Types accepted for modality `image`, lower case. */
   readonly allowedImageTypes: readonly string[];
+  /** Types accepted in place of the built-in list, by modality, lower case; an empty list takes any. */
+  readonly allowedTypes?: Partial<Record<Modality, readonly string[]>> | undefined;
   /** Decoded bytes of `data:` URIs of the same request that count towards the total; 0 when absent. */
   readonly inlineBytes?: number;
+}
+
+/** Most bytes of one item of a modality. */
+export function maxItemBytes(
+  modality: Modality,
+  options: Pick<MediaFetchOptions, 'maxDownloadBytes' | 'maxModalityBytes'>,
+): number {
+  return options.maxModalityBytes?.[modality] ?? options.maxDownloadBytes;
 }
 
 /** The defaults of `replace-media-urls`. */
@@ -60,6 +72,10 @@ export interface MediaLimits {
   readonly minRateBytesPerSecond: number;
   readonly minRateWindowMs: number;
   readonly maxRedirects: number;
+  /** Further attempts of one item after a failure that may pass, within its time. */
+  readonly maxRetries: number;
+  /** Pause before another attempt when the origin does not name one by `Retry-After`. */
+  readonly retryPauseMs: number;
   /** In characters; for `http:` and `https:` URLs and `Location` headers. */
   readonly maxUrlLength: number;
   readonly maxResponseHeaderBytes: number;
@@ -90,6 +106,8 @@ export const defaultMediaLimits: MediaLimits = {
   minRateBytesPerSecond: 1024,
   minRateWindowMs: 5_000,
   maxRedirects: 5,
+  maxRetries: 1,
+  retryPauseMs: 100,
   maxUrlLength: 8192,
   maxResponseHeaderBytes: 16 * 1024,
   globalMaxDownloads: 64,

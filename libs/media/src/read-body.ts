@@ -1,7 +1,7 @@
 import { pipeline, type Readable, type Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { type Dispatcher } from 'undici';
-import { type Reservation, type TotalBudget } from './budget.ts';
+import { type Reservation, type TotalShare } from './budget.ts';
 import { MediaError } from './media-error.ts';
 import { type MediaLimits } from './options.ts';
 import { RateWatch } from './rate-watch.ts';
@@ -13,7 +13,7 @@ export interface BodyBounds {
   readonly maxBytes: number;
   /** References of the call that this body serves; each counts towards the total. */
   readonly copies: number;
-  readonly total: TotalBudget;
+  readonly total: TotalShare;
   readonly memory: Reservation;
   readonly limits: MediaLimits;
   readonly signal: AbortSignal;

@@ -3,12 +3,15 @@ import { createServer, type RequestListener } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import {
   type AddressInfo,
+  connect,
   createServer as createSocketServer,
   type Server,
   type Socket,
 } from 'node:net';
+import { Worker } from 'node:worker_threads';
+import { type MediaFetcherConfig } from './fetcher-config.ts';
 import { MediaError } from './media-error.ts';
-import { MediaFetcher, type MediaFetcherConfig } from './media-fetcher.ts';
+import { MediaFetcher } from './media-fetcher.ts';
 import { defaultMediaFetchOptions, type MediaFetchOptions, type MediaRef } from './options.ts';
 
 /** A PNG of one pixel. */
@@ -145,4 +148,33 @@ export async function failureOf(action: () => unknown): Promise<MediaError> {
     throw error;
   }
   throw new Error('expected a MediaError, nothing was thrown');
+}
+
+/** A port of loopback whose connections neither succeed nor fail: its queue of connections is full. */
+export async function startMuteOrigin(): Promise<{ base: string } & AsyncDisposable> {
+  // Its thread sleeps, so that nobody accepts; the system queues two and drops what else comes.
+  const worker = new Worker(
+    `const { parentPort } = require('node:worker_threads');
+     const server = require('node:net').createServer();
+     server.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
+       parentPort.postMessage(server.address().port);
+       setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0));
+     });`,
+    { eval: true },
+  );
+  const [port] = (await once(worker, 'message')) as [number];
+  const queued = [connect(port, '127.0.0.1'), connect(port, '127.0.0.1')];
+  for (const socket of queued) {
+    socket.on('error', () => undefined);
+  }
+  await Promise.all(queued.map((socket) => once(socket, 'connect')));
+  return {
+    base: `http://127.0.0.1:${port}`,
+    [Symbol.asyncDispose]: async () => {
+      for (const socket of queued) {
+        socket.destroy();
+      }
+      await worker.terminate();
+    },
+  };
 }

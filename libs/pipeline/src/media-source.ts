@@ -11,6 +11,10 @@ export interface MediaLimits {
   readonly downloadTimeoutMs: number;
   readonly maxConcurrentDownloads: number;
   readonly maxDownloadBytes: number;
+  /** Takes the place of `maxDownloadBytes` for the modalities that it names. */
+  readonly maxModalityBytes?: Partial<Record<Modality, number>>;
+  /** Types accepted in place of the built-in list, by modality; an empty list takes any. */
+  readonly allowedTypes?: Partial<Record<Modality, readonly string[]>>;
   readonly maxTotalDownloadBytes: number;
   readonly allowPrivateNetworks: boolean;
   /** Hosts that may be asked; empty = any that the address guard allows. */

@@ -104,3 +104,39 @@ describe('mediaParts of responses', () => {
     );
   });
 });
+
+describe('mediaParts of other modalities', () => {
+  const body = `{"messages":[{"content":[
+    {"type":"video_url","video_url":{"url":"v"}},
+    ${image('i')},
+    {"audio_url":{"url":"a"},"type":"audio_url"},
+    {"type":"input_audio","input_audio":{"format":"wav","data":"AAAA"}},
+    {"type":"brand_new","video_url":{"url":"x"}}]}]}`;
+  const all = ['image', 'video', 'audio'] as const;
+  const found = (text: string, ...modalities: ('image' | 'video' | 'audio')[]) =>
+    mediaParts(requestContext({ api: 'chat', body: text }), modalities).map(
+      ({ modality, path, url, format }) => [modality, path, url.text(), format],
+    );
+
+  it('are found where they are asked for, in the order of the document', () => {
+    expect(found(body, ...all)).toEqual([
+      ['video', 'messages[0].content[0]', 'v', undefined],
+      ['image', 'messages[0].content[1]', 'i', undefined],
+      ['audio', 'messages[0].content[2]', 'a', undefined],
+      ['audio', 'messages[0].content[3]', 'AAAA', 'wav'],
+    ]);
+    expect(found(body, 'video')).toEqual([['video', 'messages[0].content[0]', 'v', undefined]]);
+  });
+
+  it.each([
+    ['{"type":"video_url","video_url":"v"}', 'video_url.url'],
+    ['{"type":"video_url","image_url":{"url":"v"}}', 'video_url.url'],
+    ['{"type":"audio_url","audio_url":{"url":5}}', 'audio_url.url'],
+    ['{"type":"input_audio","input_audio":{"format":"wav"}}', 'input_audio.data'],
+  ])('are refused as %s, unless they are not asked for', (part, member) => {
+    const text = `{"messages":[{"content":[${part}]}]}`;
+    const param = `messages[0].content[0].${member}`;
+    expect(() => found(text, ...all)).toThrow(expect.objectContaining({ status: 400, param }));
+    expect(found(text, 'image')).toEqual([]);
+  });
+});

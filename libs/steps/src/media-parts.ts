@@ -1,76 +1,122 @@
 import { type Api } from '@llm-d/gateway';
 import { type JsonSpan } from '@llm-d/json-document';
-import { BadRequestError, type RequestContext } from '@llm-d/pipeline';
+import { BadRequestError, type Modality, type RequestContext } from '@llm-d/pipeline';
 
-/** One image part of a client's body. */
+/** One media part of a client's body. */
 export interface MediaPart {
+  readonly modality: Modality;
   readonly part: JsonSpan;
-  /** The string that holds the URL. */
+  /** The string that holds the URL; with a format, plain base64. */
   readonly url: JsonSpan;
+  /** What `input_audio` says of its bytes. */
+  readonly format?: string;
   /** Where it stands, for messages to the client. */
   readonly path: string;
 }
 
-/** Where the bodies of an API have their images. */
+/** A type of parts that hold media in the member of one name. */
+interface PartKind {
+  readonly type: string;
+  readonly modality: Modality;
+  readonly member: string;
+  /** Path of the URL in a part. */
+  readonly urlPath: string;
+  urlOf(value: JsonSpan): JsonSpan | undefined;
+  readonly hasFormat?: true;
+  /** What is asked of a part without a URL. */
+  readonly demand: string;
+}
+
+/** Where the bodies of an API have their media. */
 interface Layout {
   /** The top-level list. */
   readonly list: string;
   /** Lists of parts in its elements. */
   readonly partLists: readonly string[];
-  readonly partType: string;
-  /** Path of the URL in a part. */
-  readonly urlPath: string;
-  urlOf(image: JsonSpan): JsonSpan | undefined;
-  /** What is asked of a part without a URL. */
-  readonly demand: string;
+  readonly kinds: readonly PartKind[];
 }
+
+const byUrl = (modality: Modality): PartKind => ({
+  type: `${modality}_url`,
+  modality,
+  member: `${modality}_url`,
+  urlPath: `${modality}_url.url`,
+  urlOf: (value) => value.get('url'),
+  demand: `${modality}_url.url must be a text`,
+});
 
 const layouts: Partial<Record<Api, Layout>> = {
   chat: {
     list: 'messages',
     partLists: ['content'],
-    partType: 'image_url',
-    urlPath: 'image_url.url',
-    urlOf: (image) => image.get('url'),
-    demand: 'image_url.url must be a text',
+    kinds: [
+      byUrl('image'),
+      byUrl('video'),
+      byUrl('audio'),
+      {
+        type: 'input_audio',
+        modality: 'audio',
+        member: 'input_audio',
+        urlPath: 'input_audio.data',
+        urlOf: (value) => value.get('data'),
+        hasFormat: true,
+        demand: 'input_audio.data must be a text',
+      },
+    ],
   },
   responses: {
     list: 'input',
     // Results of function calls have theirs in `output`.
     partLists: ['content', 'output'],
-    partType: 'input_image',
-    urlPath: 'image_url',
-    urlOf: (image) => image,
-    demand: 'image_url must be a text, an image by file_id is not served',
+    kinds: [
+      {
+        type: 'input_image',
+        modality: 'image',
+        member: 'image_url',
+        urlPath: 'image_url',
+        urlOf: (value) => value,
+        demand: 'image_url must be a text, an image by file_id is not served',
+      },
+    ],
   },
 };
 
+const imagesOnly: readonly Modality[] = ['image'];
+
 /**
- * The image parts of a body in document order. Other parts are left alone, and so are lists of other APIs.
+ * The media parts of a body in document order. Other parts and modalities are left alone, and so are lists of other APIs.
  *
- * @throws BadRequestError for an image part without a usable URL: skipping it would pair later images with wrong hashes.
+ * @throws BadRequestError for a media part without a usable URL: skipping it would pair later images with wrong hashes.
  */
-export function mediaParts({ api, body }: RequestContext): MediaPart[] {
+export function mediaParts(
+  { api, body }: RequestContext,
+  modalities: readonly Modality[] = imagesOnly,
+): MediaPart[] {
   const layout = layouts[api];
   if (!layout) return [];
   const found: MediaPart[] = [];
   let index = 0;
   for (const item of body.get(layout.list)?.elements() ?? []) {
-    found.push(...partsOfItem(item, `${layout.list}[${index}]`, layout));
+    found.push(...partsOfItem(item, `${layout.list}[${index}]`, layout, modalities));
     index++;
   }
   return found;
 }
 
 /** Walks inside the loop over the members: what has been walked need not be skipped again. Of duplicates the last counts. */
-function partsOfItem(item: JsonSpan, path: string, layout: Layout): MediaPart[] {
+function partsOfItem(
+  item: JsonSpan,
+  path: string,
+  layout: Layout,
+  modalities: readonly Modality[],
+): MediaPart[] {
   const found = new Map<string, MediaPart[]>();
   for (const { name, value: list } of item.members()) {
     if (!layout.partLists.includes(name)) continue;
     const parts: MediaPart[] = [];
     let index = 0;
     for (const part of list.elements()) {
-      const media = mediaPart(part, `${path}.${name}[${index}]`, layout);
+      const media = mediaPart(part, `${path}.${name}[${index}]`, layout, modalities);
       if (media) parts.push(media);
       index++;
     }
@@ -79,13 +125,30 @@ function partsOfItem(item: JsonSpan, path: string, layout: Layout): MediaPart[] 
   return [...found.values()].flat();
 }
 
-function mediaPart(part: JsonSpan, path: string, layout: Layout): MediaPart | undefined {
-  let [isImage, url] = [false, undefined as JsonSpan | undefined];
+function mediaPart(
+  part: JsonSpan,
+  path: string,
+  { kinds }: Layout,
+  modalities: readonly Modality[],
+): MediaPart | undefined {
+  let kind: PartKind | undefined;
+  let [held, url] = [undefined as JsonSpan | undefined, undefined as JsonSpan | undefined];
+  let member = '';
   for (const { name, value } of part.members()) {
-    if (name === 'type') isImage = value.text() === layout.partType;
-    else if (name === 'image_url') url = layout.urlOf(value);
+    if (name === 'type') {
+      const type = value.text();
+      kind = kinds.find((one) => one.type === type);
+    } else {
+      const holder = kinds.find((one) => one.member === name);
+      if (!holder) continue;
+      [member, held, url] = [name, value, holder.urlOf(value)];
+    }
   }
-  if (!isImage) return undefined;
-  if (url?.kind === 'string') return { part, url, path };
-  throw new BadRequestError(`${path}: ${layout.demand}`, { param: `${path}.${layout.urlPath}` });
+  if (!kind || !modalities.includes(kind.modality)) return undefined;
+  const { hasFormat, modality } = kind;
+  if (member === kind.member && url?.kind === 'string') {
+    const format = hasFormat ? (held?.get('format')?.text() ?? '') : undefined;
+    return { modality, part, url, path, ...(format !== undefined && { format }) };
+  }
+  throw new BadRequestError(`${path}: ${kind.demand}`, { param: `${path}.${kind.urlPath}` });
 }

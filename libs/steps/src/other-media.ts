@@ -15,11 +15,16 @@ export function refuseOtherMedia(
     if (name === 'image' || value.kind !== 'array' || value.isEmpty()) continue;
     const list = api === 'responses' ? 'input' : 'messages';
     const param = placeOf(body.get(list), list, name) ?? list;
-    throw new BadRequestError(
-      `${param}: ${name} is not served here: legs carry token ids (use_openai_format: false)`,
-      { param, code: 'media_modality_not_served' },
-    );
+    throw modalityNotServed(name, param);
   }
+}
+
+/** The refusal of a part whose kind of media legs with token ids cannot carry. */
+export function modalityNotServed(modality: string, param: string): BadRequestError {
+  return new BadRequestError(
+    `${param}: ${modality} is not served here: legs carry token ids (use_openai_format: false)`,
+    { param, code: 'media_modality_not_served' },
+  );
 }
 
 /** Where the first part stands whose type names the modality, such as `input_audio` or `video_url`. */

@@ -246,6 +246,8 @@ describe('the parameters of replace-media-urls', () => {
       maxTotalDownloadBytes: 50_331_648,
       allowPrivateNetworks: false,
       allowedDomains: [],
+      maxModalityBytes: {},
+      allowedTypes: {},
     });
   });
 
@@ -257,6 +259,9 @@ describe('the parameters of replace-media-urls', () => {
       max_total_download_size: 6,
       allow_private_networks: true,
       allowed_domains: ['media'],
+      max_video_download_size: 7,
+      allowed_audio_content_types: ['audio/WAV'],
+      allowed_image_content_types: [],
     };
     await run(requestContext({ body: bodyOf(part('http://media/png/a')) }), params);
     expect(media.asked[0]?.limits).toEqual({
@@ -266,6 +271,8 @@ describe('the parameters of replace-media-urls', () => {
       maxTotalDownloadBytes: 6_291_456,
       allowPrivateNetworks: true,
       allowedDomains: ['media'],
+      maxModalityBytes: { video: 7_340_032 },
+      allowedTypes: { audio: ['audio/wav'], image: [] },
     });
   });
 
@@ -280,6 +287,11 @@ describe('the parameters of replace-media-urls', () => {
     { params: { max_download_size: 1e15 }, key: 'max_download_size' },
     { params: { max_total_download_size: 0 }, key: 'max_total_download_size' },
     { params: { allow_private_networks: 'yes' }, key: 'allow_private_networks' },
+    { params: { max_video_download_size: 0 }, key: 'max_video_download_size' },
+    { params: { allowed_audio_content_types: 'audio/wav' }, key: 'allowed_audio_content_types' },
+    { params: { allowed_video_content_types: [5] }, key: 'allowed_video_content_types: 0' },
+    { params: { modalities: ['text'] }, key: 'modalities: 0' },
+    { params: { modalities: 'image' }, key: 'modalities' },
     { params: { allowed_domains: 'media' }, key: 'allowed_domains' },
     { params: { allowed_domains: ['media', 5] }, key: 'allowed_domains: 1' },
     { params: { allowed_domains: ['a b'] }, key: 'allowed_domains' },

@@ -1,4 +1,4 @@
-import { duration } from '@llm-d/config';
+import { duration, oneOf, text } from '@llm-d/config';
 import { JsonRaw, replaceValue, type SpanPatch } from '@llm-d/json-document';
 import {
   BadRequestError,
@@ -7,10 +7,36 @@ import {
   type MediaContent,
   type MediaLimits,
   MediaRefusedError,
+  type Modality,
 } from '@llm-d/pipeline';
 import { z } from 'zod';
+import { audioUri } from './inline-audio.ts';
 import { type MediaPart, mediaParts } from './media-parts.ts';
+import { modalityNotServed } from './other-media.ts';
 import { bytesPerMb, count, flag, mediaMb, positiveInteger } from './params.ts';
+
+const ownMb = (what: string) =>
+  mediaMb.optional().describe(`MB of one ${what}; absent = \`max_download_size\`.`);
+const ownTypes = (builtIn: string) =>
+  z
+    .array(text, { error: 'a list of media types' })
+    .optional()
+    .describe(`Types accepted instead of ${builtIn}; empty = any.`);
+
+const modalities = ['image', 'video', 'audio'] as const;
+
+/** Values by modality, without those that are not configured. */
+function byModality<T, R>(
+  values: Readonly<Record<Modality, T | undefined>>,
+  convert: (value: T) => R,
+): Partial<Record<Modality, R>> {
+  const own: Partial<Record<Modality, R>> = {};
+  for (const modality of modalities) {
+    const value = values[modality];
+    if (value !== undefined) own[modality] = convert(value);
+  }
+  return own;
+}
 
 /** Makes every media part self-contained: downloads what is given by URL and puts it in as a `data:` URI. */
 export const replaceMediaUrls = defineStep({
@@ -33,8 +59,18 @@ export const replaceMediaUrls = defineStep({
       .array(z.string(), { error: 'a list of host names' })
       .prefault([])
       .describe('Hosts that may be asked; empty = any that the address guard allows.'),
+    modalities: z
+      .array(oneOf(...modalities))
+      .prefault(['image'])
+      .describe('Kinds of media that are made self-contained; others pass untouched.'),
+    max_image_download_size: ownMb('image'),
+    max_video_download_size: ownMb('video clip'),
+    max_audio_download_size: ownMb('audio clip'),
+    allowed_image_content_types: ownTypes('JPEG, PNG, GIF and WebP'),
+    allowed_video_content_types: ownTypes('MP4, WebM and QuickTime'),
+    allowed_audio_content_types: ownTypes('WAV, MP3, Ogg, FLAC, MP4 and WebM'),
   }),
-  create(params, { media }) {
+  create(params, { media, hasTokensInLegs }) {
     const maxEntries = params.max_multimodal_entries;
     const limits: MediaLimits = {
       downloadTimeoutMs: params.download_timeout,
@@ -43,33 +79,54 @@ export const replaceMediaUrls = defineStep({
       maxTotalDownloadBytes: params.max_total_download_size * bytesPerMb,
       allowPrivateNetworks: params.allow_private_networks,
       allowedDomains: params.allowed_domains,
+      maxModalityBytes: byModality(
+        {
+          image: params.max_image_download_size,
+          video: params.max_video_download_size,
+          audio: params.max_audio_download_size,
+        },
+        (size) => size * bytesPerMb,
+      ),
+      allowedTypes: byModality(
+        {
+          image: params.allowed_image_content_types,
+          video: params.allowed_video_content_types,
+          audio: params.allowed_audio_content_types,
+        },
+        (types) => types.map((type) => type.trim().toLowerCase()),
+      ),
     };
     media.checkLimits(limits);
     return async (ctx) => {
-      const parts = mediaParts(ctx);
+      const parts = mediaParts(ctx, params.modalities);
       if (maxEntries > 0 && parts.length > maxEntries) {
         throw new BadRequestError(
           `too many multimodal entries: got ${parts.length}, max ${maxEntries}`,
           { code: 'media_too_many_items', param: ctx.api === 'responses' ? 'input' : 'messages' },
         );
       }
+      const other = hasTokensInLegs && parts.find(({ modality }) => modality !== 'image');
+      if (other) throw modalityNotServed(other.modality, `${other.path}.type`);
       const remote: MediaPart[] = [];
       for (const item of parts) {
         const bytes = item.url.plainBytes() ?? Buffer.from(item.url.text() ?? '');
-        if (!isDataUri(bytes)) remote.push(item);
-        else await refusing([item], () => media.checkDataUri(bytes, 'image', limits));
+        if (item.format === undefined && !isDataUri(bytes)) {
+          remote.push(item);
+          continue;
+        }
+        const uri = item.format === undefined ? bytes : audioUri(item, bytes);
+        await refusing([item], () => media.checkDataUri(uri, item.modality, limits));
       }
       if (remote.length > 0) {
-        const references = remote.map(({ url }) => ({
-          url: url.text() ?? '',
-          modality: 'image' as const,
-        }));
+        const references = remote.map(({ url, modality }) => ({ url: url.text() ?? '', modality }));
         const contents = await refusing(remote, () =>
           media.fetchMany(references, limits, ctx.signal),
         );
         ctx.body = ctx.body.patch(contents.flatMap((content, i) => inlined(remote[i], content)));
       }
-      ctx.media = parts.map(({ part }) => ({ modality: 'image', part }));
+      // Render describes images only, and features are matched with these entries by position.
+      const images = parts.filter(({ modality }) => modality === 'image');
+      ctx.media = images.map(({ modality, part }) => ({ modality, part }));
       return 'continue';
     };
   },

@@ -59,6 +59,21 @@ const rules = [
     },
   },
   {
+    id: 'media-again',
+    why: 'A download that failed for a reason that may pass (408, 425, 429, 5xx, a body that breaks off) is tried once more.',
+    adapt({ calls }, { script }) {
+      if (!Array.isArray(calls)) return;
+      const mayPass = ({ status, chunks } = {}) =>
+        [408, 425, 429].includes(status) ||
+        status >= 500 ||
+        (Array.isArray(chunks) && chunks.some((piece) => piece.close));
+      const index = calls.findIndex(
+        ({ role, path }) => role === 'media' && mayPass(script?.media?.[path]),
+      );
+      if (index !== -1) calls.splice(index, 0, structuredClone(calls[index]));
+    },
+  },
+  {
     id: 'both-caps',
     why: 'Synthetic chat legs carry max_tokens and max_completion_tokens, both 1, whatever the client sent.',
     adapt({ calls }) {

@@ -7,21 +7,15 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
+import { hasNamespace, inNamespace, namespaceHelp } from './namespace.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 /** Downloads come from an address that the address guard can be told to allow, which loopback is not. */
 const mediaAddress = '10.77.0.1';
-const setUpAndRun = `ip link set lo up && ip addr add ${mediaAddress}/32 dev lo && exec "$@"`;
-
-/** A network namespace of its own: `ip` changes nothing outside. Only Linux has them. */
-const hasNamespace = process.platform === 'linux' && !process.env['E2E_WITHOUT_NAMESPACE'];
-const namespace = hasNamespace ? ['unshare', '-rn', 'sh', '-c', setUpAndRun, 'sh'] : [];
+const namespace = hasNamespace ? inNamespace(`ip addr add ${mediaAddress}/32 dev lo`) : [];
 /** One more is not run: the type of its image is decided from the bytes, not from what the origin says. */
 const minDownloads = 19;
-const help =
-  'Downloads are checked in a network namespace: allow user namespaces (in a container, CAP_SYS_ADMIN) and install ' +
-  'iproute2, or leave these cases out with E2E_WITHOUT_NAMESPACE=1.';
 
 interface Result {
   name: string;
@@ -44,7 +38,7 @@ async function runSuite(wire: string): Promise<Result[]> {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const [problems] = await Promise.all([text(suite.stderr), once(suite, 'close')]);
-  if (!existsSync(file)) throw new Error(`the suite did not run. ${help}\n${problems}`);
+  if (!existsSync(file)) throw new Error(`the suite did not run; ${namespaceHelp}\n${problems}`);
   const { results } = JSON.parse(await readFile(file, 'utf8')) as { results: Result[] };
   await rm(directory, { recursive: true });
   return results;

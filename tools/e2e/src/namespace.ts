@@ -1,0 +1,19 @@
+/**
+ * A network namespace of its own for a program: `ip` changes nothing outside, and ports below 1024 are free.
+ * Only Linux has them. Where they are not allowed, tests fail unless E2E_WITHOUT_NAMESPACE says to do without.
+ */
+export const hasNamespace = process.platform === 'linux' && !process.env['E2E_WITHOUT_NAMESPACE'];
+
+/** What to do where no namespace can be made. */
+export const namespaceHelp =
+  'this runs in a network namespace: allow user namespaces (in a container, CAP_SYS_ADMIN) and install iproute2, or ' +
+  'leave these cases out with E2E_WITHOUT_NAMESPACE=1.';
+
+/** Routes every address to this machine, so that a server on `::` is found at all of them. */
+export const everyAddressIsLocal =
+  'ip route add local 0.0.0.0/0 dev lo && ip -6 route add local ::/0 dev lo';
+
+/** The words to put before a command, to run it in a namespace that a shell command has set up. */
+export function inNamespace(setUp: string): string[] {
+  return ['unshare', '-rn', 'sh', '-c', `ip link set lo up && ${setUp} && exec "$@"`, 'sh'];
+}
