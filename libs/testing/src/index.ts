@@ -1,5 +1,6 @@
 export { formatJson } from './format-json.ts';
 export { expectGolden } from './golden.ts';
+export { type RedisServer, startRedis } from './redis.ts';
 export {
   type Answer,
   type Ending,

@@ -1,0 +1,73 @@
+import { Redis } from 'ioredis';
+import { redactRedisUrl, type RedisError, toRedisError } from './redis-error.ts';
+
+/** A connection made by `connectRedis`; the owner calls `disconnect`. */
+export type RedisClient = Redis;
+
+/** How one connection behaves. */
+export interface RedisConnectOptions {
+  /** `redis://` or `rediss://`, with credentials and database where needed. */
+  readonly url: string;
+  /** Shown by `CLIENT LIST`. */
+  readonly name: string;
+  /** Longest wait for the answer of one command. */
+  readonly commandTimeoutMs: number;
+  /** Longest wait for TCP and TLS; 500 when absent. */
+  readonly connectTimeoutMs?: number;
+  /** Longest pause between two attempts to connect; 2000 when absent. */
+  readonly maxReconnectDelayMs?: number;
+  /** Told of every failure of the connection itself. Must not throw. */
+  readonly onError?: (error: RedisError) => void;
+}
+
+/** Pause before the first attempt to connect again; it doubles with each failure. */
+const firstReconnectDelayMs = 50;
+
+/**
+ * Opens a connection that never makes its user wait longer than the command timeout: without a connection a
+ * command fails at once instead of queueing, and is not sent again after a reconnect. Connects in the
+ * background and for ever. Throws an Error for a malformed URL.
+ */
+export function connectRedis(options: RedisConnectOptions): RedisClient {
+  const { url, onError, maxReconnectDelayMs = 2_000, connectTimeoutMs = 500 } = options;
+  const isKnown = URL.canParse(url) && ['redis:', 'rediss:'].includes(new URL(url).protocol);
+  if (!isKnown) {
+    throw new Error('redis: expected a URL that begins with redis:// or rediss://');
+  }
+  const client = new Redis(url, {
+    connectionName: options.name,
+    commandTimeout: options.commandTimeoutMs,
+    // Ends a connection on which nothing comes back, and with it what piles up behind the first command.
+    socketTimeout: options.commandTimeoutMs * 2,
+    connectTimeout: connectTimeoutMs,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: (attempt) =>
+      Math.min(firstReconnectDelayMs * 2 ** Math.min(attempt - 1, 16), maxReconnectDelayMs),
+  });
+  const server = redactRedisUrl(url);
+  // Without a listener ioredis prints to the console.
+  client.on('error', (error) => onError?.(toRedisError(error, server)));
+  return client;
+}
+
+/** Resolves when the connection takes commands, or rejects with the reason of the signal. */
+export async function untilReady(client: RedisClient, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  if (client.status === 'ready') {
+    return;
+  }
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const leave = (): void => {
+    reject(signal.reason instanceof Error ? signal.reason : new Error('redis: not ready'));
+  };
+  client.once('ready', resolve);
+  signal.addEventListener('abort', leave, { once: true });
+  try {
+    await promise;
+  } finally {
+    client.off('ready', resolve);
+    signal.removeEventListener('abort', leave);
+  }
+}
