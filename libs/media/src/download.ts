@@ -28,6 +28,8 @@ export interface DownloadPlan {
   readonly trustRemoteDns: boolean;
   readonly userAgent: string;
   readonly allowHttpsDowngrade: boolean;
+  /** Headers that ask the first URL only whether a stored copy is still right; a 304 is then an answer. */
+  readonly conditions?: Readonly<Record<string, string>> | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -36,6 +38,16 @@ export interface Download {
   readonly response: Dispatcher.ResponseData;
   /** The URL that answered, redacted. */
   readonly from: string;
+  /** The URL that answered, as it was asked. */
+  readonly url: URL;
+  /** The redirects before it; undefined without one. */
+  readonly redirects: readonly Redirect[] | undefined;
+}
+
+/** An answer that sent us on. */
+export interface Redirect {
+  readonly url: URL;
+  readonly headers: Dispatcher.ResponseData['headers'];
 }
 
 // Constant per modality: a negotiated variant would change the bytes and so the hash on the model's side.
@@ -114,7 +126,11 @@ async function resolveTarget(url: URL, plan: DownloadPlan): Promise<void> {
   }
 }
 
-async function ask(url: URL, plan: DownloadPlan): Promise<Dispatcher.ResponseData> {
+async function ask(
+  url: URL,
+  plan: DownloadPlan,
+  conditions: DownloadPlan['conditions'],
+): Promise<Dispatcher.ResponseData> {
   plan.signal.throwIfAborted();
   await resolveTarget(url, plan);
   return request(url, {
@@ -124,6 +140,7 @@ async function ask(url: URL, plan: DownloadPlan): Promise<Dispatcher.ResponseDat
       'user-agent': plan.userAgent,
       accept: accept[plan.modality],
       'accept-encoding': 'identity',
+      ...conditions,
     },
     signal: plan.signal,
   });
@@ -147,6 +164,7 @@ export async function download(first: URL, plan: DownloadPlan): Promise<Download
   const { limits } = plan;
   const seen = new Set<string>();
   let url = first;
+  let redirects: Redirect[] | undefined;
   for (let hop = 0; ; hop += 1) {
     if (hop > limits.maxRedirects || seen.has(url.href)) {
       throw new MediaError('media_too_many_redirects', 'downloading media: too many redirects', {
@@ -157,15 +175,20 @@ export async function download(first: URL, plan: DownloadPlan): Promise<Download
     }
     seen.add(url.href);
     const from = redactUrl(url.href);
+    const conditions = hop === 0 ? plan.conditions : undefined;
     let response: Dispatcher.ResponseData;
     try {
-      response = await ask(url, plan);
+      response = await ask(url, plan, conditions);
     } catch (error) {
       throw atHop(toMediaError(error, 'headers', from), hop);
     }
     const { statusCode } = response;
-    if (statusCode === 200 || (statusCode === 206 && isWholeRange(response))) {
-      return { response, from };
+    if (
+      statusCode === 200 ||
+      (statusCode === 206 && isWholeRange(response)) ||
+      (statusCode === 304 && conditions !== undefined)
+    ) {
+      return { response, from, url, redirects };
     }
     // An endless body of a redirect would hold us until the deadline.
     discard(response.body);
@@ -173,6 +196,7 @@ export async function download(first: URL, plan: DownloadPlan): Promise<Download
       const retryAfter = singleHeader(response.headers, 'retry-after');
       throw originStatusError(statusCode, from, retryAfterMs(retryAfter));
     }
+    (redirects ??= []).push({ url, headers: response.headers });
     try {
       url = nextUrl(response, url, plan);
     } catch (error) {

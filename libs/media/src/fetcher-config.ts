@@ -1,5 +1,6 @@
 import { type buildConnector } from 'undici';
 import { type AddressPolicyConfig } from './address-guard.ts';
+import { type MediaCache } from './cache/media-cache.ts';
 import { type DomainRule } from './domain-rules.ts';
 import { type EndedDownload } from './ended-download.ts';
 import { type ProxyConfig } from './guarded-dispatcher.ts';
@@ -24,6 +25,8 @@ export interface MediaFetcherConfig extends Omit<AddressPolicyConfig, 'allowPriv
   readonly onDownload?: (download: EndedDownload) => void;
   /** Replaces the system's resolver; its answers are checked all the same. */
   readonly resolve?: ResolveHost;
+  /** Without one every reference is downloaded. The fetcher closes it. */
+  readonly cache?: MediaCache;
   /** Makes the connectors that the address guard wraps. No configuration file reaches it. */
   readonly testOnlyBuildConnector?: typeof buildConnector;
 }

@@ -3,6 +3,24 @@ export {
   type AddressPolicyConfig,
   createAddressGuard,
 } from './address-guard.ts';
+export {
+  type CachedEntry,
+  type CachedFailure,
+  type CachedMedia,
+  type CacheLock,
+  type CacheTier,
+  type SharedTier,
+  type TierAnswer,
+} from './cache/cache-tier.ts';
+export { defaultFreshnessRules, type FreshnessRules } from './cache/freshness.ts';
+export {
+  type CacheMode,
+  type CacheStatus,
+  MediaCache,
+  type MediaCacheConfig,
+} from './cache/media-cache.ts';
+export { defaultMemoryTierLimits, MemoryTier, type MemoryTierLimits } from './cache/memory-tier.ts';
+export { RedisTier, type RedisTierConfig, type RedisTierState } from './cache/redis-tier.ts';
 export { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
 export { type DomainRule, parseAllowedDomains } from './domain-rules.ts';
 export { type EndedDownload } from './ended-download.ts';

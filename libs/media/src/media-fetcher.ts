@@ -1,6 +1,9 @@
 import { type Dispatcher } from 'undici';
 import { type AddressGuard, createAddressGuard } from './address-guard.ts';
 import { Reservation, TotalBudget, TotalShare } from './budget.ts';
+import { urlKey } from './cache/keys.ts';
+import { loadBody, validators } from './cache/load-answer.ts';
+import { type CacheLoad, type MediaCache } from './cache/media-cache.ts';
 import { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
 import { download } from './download.ts';
 import { told } from './ended-download.ts';
@@ -19,7 +22,7 @@ import {
   type MediaRef,
   type Modality,
 } from './options.ts';
-import { readBody, singleHeader } from './read-body.ts';
+import { type Body, readBody, singleHeader } from './read-body.ts';
 import { checkedResolver, type ResolveChecked, systemResolve } from './resolve-host.ts';
 import { withRetries } from './retry.ts';
 import { toMediaError } from './transport-error.ts';
@@ -55,6 +58,8 @@ export class MediaFetcher {
   readonly #publicRoute: Route;
   readonly #privateRoute: Route;
   readonly #running = new Set<Promise<unknown>>();
+  /** Rules of the process that decide what may be read from a cache that others fill too. */
+  readonly #policyText: string;
   #isClosed = false;
 
   /** Throws an Error for a malformed CIDR. */
@@ -62,7 +67,8 @@ export class MediaFetcher {
     this.#config = config;
     const limits = { ...defaultMediaLimits, ...config.limits };
     this.#limits = limits;
-    const { proxy } = config;
+    const { proxy, cache, ...rules } = config;
+    this.#policyText = cache === undefined ? '' : JSON.stringify(rules);
     this.#proxy = (proxy?.httpProxy ?? '') + (proxy?.httpsProxy ?? '') === '' ? undefined : proxy;
     const { globalMaxDownloads, globalMaxQueuedDownloads, globalMaxBufferedBytes } = limits;
     this.#downloads = new Limiter('downloads', globalMaxDownloads, globalMaxQueuedDownloads);
@@ -137,6 +143,7 @@ export class MediaFetcher {
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.allSettled(this.#running);
+    await this.#config.cache?.close();
     await Promise.all([
       this.#publicRoute.dispatcher.close(),
       this.#privateRoute.dispatcher.close(),
@@ -275,12 +282,90 @@ export class MediaFetcher {
     );
   }
 
-  /** One download with its deadline, from the wait for its turn to the verified bytes. */
-  async #run(group: Group, call: Call): Promise<MediaResult> {
+  #run(group: Group, call: Call): Promise<MediaResult> {
     const { source } = group;
     if (source instanceof MediaResult) {
-      return source;
+      return Promise.resolve(source);
     }
+    const { cache } = this.#config;
+    return cache === undefined
+      ? this.#runDownload(source, group, call)
+      : this.#runCached(source, group, call, cache);
+  }
+
+  /** A look into the cache within the deadline; its downloads serve other calls too and hold their own memory. */
+  async #runCached(source: URL, group: Group, call: Call, cache: MediaCache): Promise<MediaResult> {
+    const { options } = call;
+    const { modality } = group.ref;
+    const { downloadTimeoutMs: timeoutMs, cacheMode: mode = 'default' } = options;
+    const maxBytes = this.#maxItemBytes(modality, options);
+    const item = new AbortController();
+    const timer = setTimeout(() => {
+      item.abort(
+        new MediaError('media_timeout', `downloading ${modality}: not done in time`, {
+          limit: timeoutMs,
+        }),
+      );
+    }, timeoutMs);
+    const leave = (): void => {
+      item.abort(call.signal.reason);
+    };
+    call.signal.addEventListener('abort', leave, { once: true });
+    try {
+      const result = await cache.get(
+        {
+          key: urlKey(cache.secret, {
+            namespace: cache.namespace,
+            modality,
+            url: source,
+            policy: `${JSON.stringify([options.allowedDomains, options.allowPrivateNetworks])}${this.#policyText}`,
+          }),
+          limits: JSON.stringify({ ...options, inlineBytes: 0, cacheMode: '' }),
+          mode,
+          timeoutMs,
+          judge: ({ entry, bytes }) => {
+            const { contentTypeHeader, isCloseDelimited } = entry;
+            const rules = { modality, options, limits: this.#limits, contentTypeHeader };
+            return inspect({ bytes, isCloseDelimited }, rules);
+          },
+          load: async (load, signal) => {
+            const memory = new Reservation(this.#memory, maxBytes);
+            const total = new TotalBudget(maxBytes);
+            const alone = { ...group, indices: [0] };
+            try {
+              return await this.#runDownload(source, alone, {
+                options,
+                total,
+                memory,
+                signal,
+                load,
+              });
+            } finally {
+              memory.release();
+            }
+          },
+        },
+        item.signal,
+      );
+      if (result.byteLength > maxBytes) {
+        // A copy that was stored by a call with a larger limit.
+        throw new MediaError(
+          'media_too_large',
+          `downloading ${modality}: it exceeds ${maxBytes} bytes`,
+          { limit: maxBytes, actual: result.byteLength },
+        );
+      }
+      call.total.add(result.byteLength * group.indices.length);
+      await call.memory.grow(result.byteLength, item.signal);
+      return result;
+    } finally {
+      clearTimeout(timer);
+      call.signal.removeEventListener('abort', leave);
+    }
+  }
+
+  /** One download with its deadline, from the wait for its turn to the verified bytes. */
+  async #runDownload(source: URL, group: Group, call: Call): Promise<MediaResult> {
     const { downloadTimeoutMs } = call.options;
     const deadline = performance.now() + downloadTimeoutMs;
     const item = new AbortController();
@@ -325,7 +410,7 @@ export class MediaFetcher {
   async #download(
     url: URL,
     { ref, indices }: Group,
-    { options, total, memory }: Call,
+    { options, total, memory, load }: Call,
     item: AbortController,
     onHeaders: () => void,
   ): Promise<MediaResult> {
@@ -333,7 +418,7 @@ export class MediaFetcher {
     const { signal } = item;
     const { userAgent = 'llm-media-fetcher/1.0', allowHttpsDowngrade = false } = this.#config;
     const route = this.#route(options);
-    const { response, from } = await download(url, {
+    const answer = await download(url, {
       modality,
       policy: this.#policy(options),
       limits: this.#limits,
@@ -342,23 +427,36 @@ export class MediaFetcher {
       trustRemoteDns: this.#proxy?.trustRemoteDns === true,
       userAgent,
       allowHttpsDowngrade,
+      conditions: load?.stored && validators(load.stored.entry),
       signal,
     });
+    const { response, from } = answer;
     onHeaders();
     const share = new TotalShare(total);
     try {
-      const body = await readBody(response, {
-        doing: `downloading ${modality}`,
-        maxBytes: this.#maxItemBytes(modality, options),
-        copies: indices.length,
-        total: share,
-        memory,
-        limits: this.#limits,
-        signal,
-        abort: (reason) => {
-          item.abort(reason);
-        },
-      });
+      const read = (): Promise<Body> =>
+        readBody(response, {
+          doing: `downloading ${modality}`,
+          maxBytes: this.#maxItemBytes(modality, options),
+          copies: indices.length,
+          total: share,
+          memory,
+          limits: this.#limits,
+          signal,
+          abort: (reason) => {
+            item.abort(reason);
+          },
+        });
+      if (load !== undefined) {
+        const body = await loadBody(answer, load, read);
+        return inspect(body, {
+          modality,
+          options,
+          limits: this.#limits,
+          contentTypeHeader: body.contentTypeHeader,
+        });
+      }
+      const body = await read();
       const contentTypeHeader = singleHeader(response.headers, 'content-type');
       return inspect(body, { modality, options, limits: this.#limits, contentTypeHeader });
     } catch (error) {
@@ -384,6 +482,8 @@ interface Call {
   readonly total: TotalBudget;
   readonly memory: Reservation;
   readonly signal: AbortSignal;
+  /** Set when the download is made for the cache. */
+  readonly load?: CacheLoad;
 }
 
 function cancelled(signal: AbortSignal): MediaError {

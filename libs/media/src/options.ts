@@ -1,3 +1,4 @@
+import { type CacheMode } from './cache/media-cache.ts';
 import { type DomainRule } from './domain-rules.ts';
 
 const mebibyte = 1024 * 1024;
@@ -37,6 +38,8 @@ export interface MediaFetchOptions {
   readonly allowedTypes?: Partial<Record<Modality, readonly string[]>> | undefined;
   /** Decoded bytes of `data:` URIs of the same request that count towards the total; 0 when absent. */
   readonly inlineBytes?: number;
+  /** How a fetcher with a cache uses it; `default` when absent. */
+  readonly cacheMode?: CacheMode;
 }
 
 /** Most bytes of one item of a modality. */

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { type RedisServer, startRedis } from '@llm-d/testing';
 import { cacheProblems, readServerFacts } from './check-server.ts';
 import { connectRedis, type RedisClient, untilReady } from './connect.ts';
-import { redactRedisUrl, RedisError, toRedisError } from './redis-error.ts';
+import { redactRedisUrl, type RedisError, toRedisError } from './redis-error.ts';
 
 const password = 'not-for-logs';
 let server: RedisServer;

@@ -1,0 +1,253 @@
+import { randomUUID } from 'node:crypto';
+import {
+  connectRedis,
+  redactRedisUrl,
+  type RedisClient,
+  type RedisError,
+  toRedisError,
+  untilReady,
+} from '@llm-d/redis';
+import {
+  type CachedFailure,
+  type CachedMedia,
+  type CacheLock,
+  nothing,
+  type SharedTier,
+  type TierAnswer,
+} from './cache-tier.ts';
+import { digestOf } from './keys.ts';
+import { parseEntry, parseFailure } from './stored-values.ts';
+
+/** Construction of a `RedisTier`; what is absent has the default of media-fetcher.md 6.7 and 6.8. */
+export interface RedisTierConfig {
+  /** `redis://` or `rediss://`. */
+  readonly url: string;
+  /** Longest wait for index, failures and locks; 200. */
+  readonly controlTimeoutMs?: number;
+  /** Longest wait for bytes; 1000. */
+  readonly blobTimeoutMs?: number;
+  /** Larger media are left out; 5 MB. */
+  readonly maxValueBytes?: number;
+  /** Bytes on their way to Redis; what would pass it is left out; 32 MB. */
+  readonly maxPendingWriteBytes?: number;
+  /** Told when Redis stops and starts to be used, and of what it does wrong. Must not throw. */
+  readonly onState?: (state: RedisTierState, reason: string) => void;
+  readonly now?: () => number;
+}
+
+/** `full`: read but not written; `down`: not asked at all. */
+export type RedisTierState = 'ok' | 'full' | 'down';
+
+const mebibyte = 1024 * 1024;
+/** Failures in a row after which Redis is left alone for `pauseMs`; then one command tries it again. */
+const maxFailures = 5;
+const pauseMs = 5_000;
+/** Pause in writing after Redis said that it is full. */
+const fullPauseMs = 30_000;
+/** Bytes come over two connections of their own, so that no large one stands before a lock. */
+const blobConnections = 2;
+
+const releaseScript =
+  "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+
+const unavailable: TierAnswer = { ...nothing, isUnavailable: true };
+
+/** Redis as shared cache: an index by URL key, bytes by their digest, failures, and locks. */
+export class RedisTier implements SharedTier {
+  readonly name = 'redis';
+  readonly #config: RedisTierConfig;
+  readonly #server: string;
+  readonly #now: () => number;
+  readonly #control: RedisClient;
+  readonly #blobs: readonly RedisClient[];
+  #turn = 0;
+  #pendingBytes = 0;
+  #failures = 0;
+  #askAgainAt = 0;
+  #writeAgainAt = 0;
+  #state: RedisTierState = 'ok';
+
+  /** Connects in the background. Throws an Error for a malformed URL. */
+  constructor(config: RedisTierConfig) {
+    const { url, controlTimeoutMs = 200, blobTimeoutMs = 1_000 } = config;
+    this.#config = config;
+    this.#server = redactRedisUrl(url);
+    this.#now = config.now ?? Date.now;
+    const open = (name: string, commandTimeoutMs: number): RedisClient =>
+      connectRedis({ url, name, commandTimeoutMs });
+    this.#control = open('media-control', controlTimeoutMs);
+    this.#blobs = Array.from({ length: blobConnections }, () => open('media-blobs', blobTimeoutMs));
+  }
+
+  /** What Redis is used for at this moment. */
+  get state(): RedisTierState {
+    return this.#state;
+  }
+
+  /** Resolves when all connections are there, or rejects with the reason of the signal. */
+  async ready(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#control, ...this.#blobs].map((client) => untilReady(client, signal)));
+  }
+
+  async read(key: string): Promise<TierAnswer> {
+    const [index, negative] = await Promise.all([
+      this.#run(() => this.#control.get(`mf1:u:${key}`)),
+      this.#run(() => this.#control.get(`mf1:n:${key}`)),
+    ]);
+    if (index === undefined && negative === undefined) {
+      return unavailable;
+    }
+    const now = this.#now();
+    const parsedFailure = negative ? parseFailure(negative) : undefined;
+    const failure = parsedFailure && now < parsedFailure.until ? parsedFailure : undefined;
+    const entry = index ? parseEntry(index) : undefined;
+    if (entry === undefined || now >= entry.keepUntil) {
+      return { media: undefined, failure, isUnavailable: false };
+    }
+    const blobKey = `mf1:b:${entry.digest}`;
+    const bytes = await this.#run(() => this.#blob().getBuffer(blobKey));
+    if (bytes === undefined) {
+      return { media: undefined, failure, isUnavailable: true };
+    }
+    if (bytes === null) {
+      return { media: undefined, failure, isUnavailable: false };
+    }
+    // Whoever may write to a shared Redis could otherwise put pictures into prompts.
+    if (digestOf(bytes) !== entry.digest) {
+      this.#config.onState?.(this.#state, `${this.#server}: stored media differ from their digest`);
+      await this.#run(() => this.#control.del(blobKey));
+      return { media: undefined, failure, isUnavailable: false };
+    }
+    return { media: { entry, bytes }, failure, isUnavailable: false };
+  }
+
+  async write(key: string, { entry, bytes }: CachedMedia): Promise<void> {
+    const { maxValueBytes = 5 * mebibyte, maxPendingWriteBytes = 32 * mebibyte } = this.#config;
+    const ttlMs = entry.keepUntil - this.#now();
+    const size = bytes.length;
+    if (size > maxValueBytes || ttlMs <= 0 || this.#pendingBytes + size > maxPendingWriteBytes) {
+      return;
+    }
+    this.#pendingBytes += size;
+    try {
+      const blobKey = `mf1:b:${entry.digest}`;
+      // -2 = missing. Bytes outlive every entry that names them, so their time only ever grows.
+      const leftMs = await this.#write(() => this.#control.pttl(blobKey));
+      if (leftMs === undefined) {
+        return;
+      }
+      if (leftMs === -2) {
+        const isStored = await this.#write(() => this.#blob().set(blobKey, bytes, 'PX', ttlMs));
+        if (isStored === undefined) {
+          return;
+        }
+      } else if (leftMs < ttlMs) {
+        await this.#write(() => this.#control.pexpire(blobKey, ttlMs));
+      }
+      await this.#write(() =>
+        this.#control.set(`mf1:u:${key}`, JSON.stringify(entry), 'PX', ttlMs),
+      );
+      await this.#run(() => this.#control.del(`mf1:n:${key}`));
+    } finally {
+      this.#pendingBytes -= size;
+    }
+  }
+
+  async writeFailure(key: string, failure: CachedFailure): Promise<void> {
+    const ttlMs = failure.until - this.#now();
+    if (ttlMs > 0) {
+      const value = JSON.stringify(failure);
+      await this.#write(() => this.#control.set(`mf1:n:${key}`, value, 'PX', Math.ceil(ttlMs)));
+    }
+  }
+
+  async delete(key: string): Promise<void> {
+    await this.#run(() => this.#control.del(`mf1:u:${key}`));
+    await this.#run(() => this.#control.del(`mf1:n:${key}`));
+  }
+
+  async lock(key: string, ttlMs: number): Promise<CacheLock | 'held' | undefined> {
+    const name = `mf1:l:${key}`;
+    const token = randomUUID();
+    const answer = await this.#write(() => this.#control.set(name, token, 'PX', ttlMs, 'NX'));
+    if (answer === undefined) {
+      return undefined;
+    }
+    if (answer === null) {
+      return 'held';
+    }
+    return {
+      release: async () => {
+        await this.#run(() => this.#control.eval(releaseScript, 1, name, token));
+      },
+    };
+  }
+
+  async isLocked(key: string): Promise<boolean> {
+    return (await this.#run(() => this.#control.exists(`mf1:l:${key}`))) === 1;
+  }
+
+  close(): Promise<void> {
+    for (const client of [this.#control, ...this.#blobs]) {
+      client.disconnect();
+    }
+    return Promise.resolve();
+  }
+
+  #blob(): RedisClient {
+    this.#turn += 1;
+    return this.#blobs[this.#turn % this.#blobs.length] ?? this.#control;
+  }
+
+  /** A command that may be refused by a full server; undefined when it was not done. */
+  async #write<T>(command: () => Promise<T>): Promise<T | undefined> {
+    return this.#now() < this.#writeAgainAt ? undefined : this.#run(command);
+  }
+
+  /** The answer of a command; undefined when there is none. */
+  async #run<T>(command: () => Promise<T>): Promise<T | undefined> {
+    const now = this.#now();
+    if (now < this.#askAgainAt) {
+      return undefined;
+    }
+    if (this.#failures >= maxFailures) {
+      this.#askAgainAt = now + pauseMs; // this command tries alone
+    }
+    try {
+      const answer = await command();
+      this.#works();
+      return answer;
+    } catch (cause) {
+      this.#failed(toRedisError(cause, this.#server));
+      return undefined;
+    }
+  }
+
+  #works(): void {
+    this.#failures = 0;
+    this.#askAgainAt = 0;
+    this.#become(this.#now() < this.#writeAgainAt ? 'full' : 'ok', `${this.#server}: answers`);
+  }
+
+  #failed(error: RedisError): void {
+    if (error.kind === 'full') {
+      this.#writeAgainAt = this.#now() + fullPauseMs;
+    }
+    if (error.kind === 'full' || error.kind === 'reply') {
+      this.#works();
+      return;
+    }
+    this.#failures += 1;
+    if (this.#failures >= maxFailures) {
+      this.#askAgainAt = this.#now() + pauseMs;
+      this.#become('down', error.message);
+    }
+  }
+
+  #become(state: RedisTierState, reason: string): void {
+    if (state !== this.#state) {
+      this.#state = state;
+      this.#config.onState?.(state, reason);
+    }
+  }
+}
