@@ -159,8 +159,9 @@ describe.each(kinds)('the cache in $name', ({ start }) => {
     answer.status = 503;
     expect((await one.get()).bytes).toEqual(png);
     await one.settled();
+    const askedBefore = asked.length;
     expect((await one.get()).bytes).toEqual(png);
-    expect(asked).toHaveLength(2);
+    expect(asked).toHaveLength(askedBefore);
     expect(one.used).toEqual(['miss', 'stale', 'stale']);
   });
 

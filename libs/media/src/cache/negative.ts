@@ -43,7 +43,12 @@ export function rememberedFailure(
   random: () => number = Math.random,
 ): CachedFailure | undefined {
   const { code, originStatus } = error;
-  const seconds = secondsByStatus[originStatus ?? 0] ?? secondsByCode[code];
+  // An origin that asks for patience gets it, up to a minute.
+  const asked =
+    originStatus === 429 && error.retryAfterMs !== undefined
+      ? Math.min(Math.max(error.retryAfterMs / 1000, 1), 60)
+      : undefined;
+  const seconds = asked ?? secondsByStatus[originStatus ?? 0] ?? secondsByCode[code];
   if (seconds === undefined) {
     return undefined;
   }
