@@ -255,4 +255,21 @@ describe('the Redis tier', () => {
     expect((await tier.read('a')).isUnavailable).toBe(false);
     expect(states).toEqual(['down', 'ok']);
   });
+
+  it('comes back by itself after the server was frozen', async () => {
+    await using other = await startRedis();
+    const tier = await redisTier({ url: other.url, controlTimeoutMs: 50 });
+    await tier.write('a', media('one', 3_600_000));
+    other.freeze();
+    for (let index = 0; index < 5; index += 1) {
+      expect((await tier.read('a')).isUnavailable).toBe(true);
+    }
+    expect(tier.state).toBe('down');
+    other.thaw();
+    while ((await tier.read('a')).media === undefined) {
+      clock += 5_001; // past the pause
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    expect(tier.state).toBe('ok');
+  });
 });
