@@ -126,7 +126,8 @@ describe('C32: an origin that does not deliver', () => {
     { name: '403', answer: { status: 403 }, status: 400, code: 'media_origin_status' },
     {
       name: '429',
-      answer: { status: 429, headers: { 'retry-after': '9' } },
+      // Longer than the download may take, so that it is not tried again.
+      answer: { status: 429, headers: { 'retry-after': '60' } },
       status: 424,
       code: 'media_origin_status',
     },
