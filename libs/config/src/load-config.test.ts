@@ -82,7 +82,7 @@ describe('defaults', () => {
           forwardResponseHeaders: ['x-llm-d-disagg-revision'],
           kvLeaseMs: 30_000,
           kvMultiSequence: 'local',
-          kvRelease: 'decode',
+          kvRelease: 'lease',
           trustsClientTransferParams: false,
           hasPassthrough: true,
           maxBatchSize: 128,

@@ -223,10 +223,10 @@ const pipeline = {
     .describe(
       '`n > 1` under kv-nixl and kv-sglang ([below](#what-is-not-divided)). `local`: decode alone, or 400. `transfer`: as upstream does.',
     ),
-  kv_release: oneOf('decode', 'lease')
-    .prefault('decode')
+  kv_release: oneOf('lease', 'decode')
+    .prefault('lease')
     .describe(
-      'KV blocks that nobody took. `decode`: a one-token decode leg frees them. `lease`: they wait.',
+      'KV blocks that nobody took. `lease`: they wait for the prefill pod, as upstream has it. `decode`: a one-token decode leg frees them.',
     ),
   trust_client_transfer_params: booleanOrText
     .prefault(false)

@@ -136,6 +136,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
         kv_connector: kvConnector,
         ec_connector: ecConnector,
         use_openai_format: settings.usesOpenAiFormat ?? true,
+        kv_release: 'decode',
         steps,
         ...settings.pipeline,
       },

@@ -217,6 +217,7 @@ async function startWatched(
         pipeline: {
           // Below the workers' own: a set that is sent has to arrive and to wait for its turn.
           kv_lease: `${leaseMs * 0.6}ms`,
+          kv_release: 'decode',
           steps: [
             { type: 'replace-media-urls' },
             {
