@@ -146,13 +146,17 @@ describe('npm run coordinator', () => {
 });
 
 describe('npm test', () => {
-  it('installs npm packages and Redis, runs every check and closes with the counts', async () => {
+  it('installs npm packages, Redis and iproute2, runs every check and closes with the counts', async () => {
     const { code, stdout, stderr } = await setup(['test']);
 
     expect(calls()).toEqual([
       install,
       'apt-get update',
       expect.stringMatching(/^apt-get .*install -y --no-install-recommends redis-server$/),
+      // Only Linux has the network namespaces that it is for.
+      ...(process.platform === 'linux'
+        ? ['apt-get update', expect.stringMatching(/^apt-get .*install -y .* iproute2$/)]
+        : []),
       'nx sync:check',
       'prettier --check .',
       'nx run-many -t lint build test --skip-nx-cache',

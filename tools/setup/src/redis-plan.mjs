@@ -1,7 +1,7 @@
 const servers = ['redis-server', 'valkey-server'];
 
 /** In the order they are looked for. Of `packages` a distribution has one or both. */
-const managers = [
+export const managers = [
   {
     command: 'apt-get',
     byHand: 'apt-get install redis-server',
@@ -56,6 +56,16 @@ export function planRedis({ redisUrl, commands, uid, hasPasswordlessSudo }) {
   if (manager === undefined) {
     return { advice: 'install redis-server or valkey-server, or set REDIS_URL' };
   }
+  return planInstall(manager, { uid, hasPasswordlessSudo });
+}
+
+/**
+ * How a package manager installs its packages here; see `planRedis`.
+ *
+ * @param {object} manager one of `managers`, perhaps with other packages
+ * @param {{ uid: number | undefined, hasPasswordlessSudo: boolean }} user
+ */
+export function planInstall(manager, { uid, hasPasswordlessSudo }) {
   const { command, byHand, refresh, install, packages, asUser = false } = manager;
   const isRoot = uid === 0;
   const needsSudo = !asUser && !isRoot;

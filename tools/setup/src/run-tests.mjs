@@ -3,10 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findCommands, hasPasswordlessSudo, readJson } from './facts.mjs';
 import { prepare } from './prepare.mjs';
+import { ipCommands, planIp } from './ip-plan.mjs';
 import { planRedis, redisCommands } from './redis-plan.mjs';
 import { addUp, closingLine, exitCodeOf, tallyRun } from './tally.mjs';
 
-const redisInstallTimeoutMs = 5 * 60_000;
+const installTimeoutMs = 5 * 60_000;
 
 const endToEnd = 'nx run @llm-d/e2e:e2e --skip-nx-cache';
 
@@ -21,7 +22,7 @@ const endToEnd = 'nx run @llm-d/e2e:e2e --skip-nx-cache';
 export async function runTests(context) {
   const { root, say } = context;
   const { env } = await prepare(context);
-  await offerRedis({ ...context, env });
+  await offerPrograms({ ...context, env });
 
   const { scripts } = readJson(join(root, 'package.json'));
   const tallies = [];
@@ -65,35 +66,55 @@ async function countedRun(command, { root, run, env }) {
   }
 }
 
-/** Installs Redis where that is possible; without it there is only a warning. */
-async function offerRedis({ run, say, env }) {
-  const look = () => {
-    const commands = findCommands(redisCommands, process.env.PATH);
+/** Installs what tests need where that is possible; without it there is only a warning. */
+async function offerPrograms(context) {
+  await offer(context, {
+    name: 'Redis',
+    look: (facts) =>
+      planRedis({
+        ...facts,
+        redisUrl: process.env.REDIS_URL,
+        commands: findCommands(redisCommands, process.env.PATH),
+      }),
+  });
+  await offer(context, {
+    name: 'iproute2',
+    look: (facts) =>
+      planIp({
+        ...facts,
+        platform: process.platform,
+        commands: findCommands(ipCommands, process.env.PATH),
+      }),
+  });
+}
+
+/** Has a plan carried out, if it is one. */
+async function offer({ run, say, env }, { name, look }) {
+  const lookAgain = () => {
     const uid = process.getuid?.();
-    return planRedis({
-      redisUrl: process.env.REDIS_URL,
-      commands,
+    const hasSudo = findCommands(['sudo'], process.env.PATH).has('sudo');
+    return look({
       uid,
-      hasPasswordlessSudo: uid !== 0 && commands.has('sudo') && hasPasswordlessSudo(),
+      hasPasswordlessSudo: uid !== 0 && hasSudo && hasPasswordlessSudo(),
     });
   };
-  const { found, advice, refresh, attempts = [] } = look();
+  const { found, advice, refresh, attempts = [] } = lookAgain();
   if (found !== undefined) {
     return;
   }
   for (const [command, ...args] of [...(refresh ? [refresh] : []), ...attempts]) {
-    say(`no Redis here, installing it: ${command} ${args.join(' ')}`);
+    say(`no ${name} here, installing it: ${command} ${args.join(' ')}`);
     const { code, text } = await run(command, args, {
       env: { ...env, DEBIAN_FRONTEND: 'noninteractive' },
       output: 'capture',
-      timeoutMs: redisInstallTimeoutMs,
+      timeoutMs: installTimeoutMs,
     });
-    if (look().found !== undefined) {
+    if (lookAgain().found !== undefined) {
       return;
     }
     if (code !== 0) {
       say(`that failed: ${text.trimEnd().split('\n').at(-1)}`);
     }
   }
-  say(`warning: going on without Redis, which no test needs so far (to add it: ${advice})`);
+  say(`warning: going on without ${name}, which some tests need (to add it: ${advice})`);
 }
