@@ -98,24 +98,15 @@ describe('C40: a gateway that closes idle connections', () => {
     expect(calls).toHaveLength(4 * rounds);
   });
 
-  it.each([
-    { phase: 'render', status: 200, runs: 2 },
-    { phase: 'encode', status: 200, runs: 2 },
-    { phase: 'prefill', status: 502, runs: 1 },
-    { phase: 'decode', status: 502, runs: 1 },
-  ] as const)(
-    'once it has read a $phase call: $status, and $runs runs of it',
-    async ({ phase, status, runs }) => {
+  // Whether it ran cannot be told from here: nothing is sent twice.
+  it.each(['render', 'encode', 'prefill', 'decode'] as const)(
+    'once it has read a %s call: 502, and one run of it',
+    async (phase) => {
       expect((await question()).status).toBe(200);
       calls = [];
-      let isFirst = true;
-      closes = (called) => {
-        const isHit = called === phase && isFirst;
-        if (isHit) isFirst = false;
-        return isHit;
-      };
-      expect((await question()).status).toBe(status);
-      expect(calls.filter((called) => called === phase)).toHaveLength(runs);
+      closes = (called) => called === phase;
+      expect((await question()).status).toBe(502);
+      expect(calls.filter((called) => called === phase)).toHaveLength(1);
     },
   );
 });
