@@ -151,12 +151,24 @@ export class FakeUpstream {
   }
 }
 
+/** Below the ports that the system gives away: no server or call of another job can come by this one meanwhile. */
+const [firstPort, portCount] = [20_000, 10_000];
+let nextPort = Math.floor(Math.random() * portCount);
+
+/** A port of the loopback that nothing listens on, another one each time. */
 export async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (let left = portCount; left > 0; left--) {
+    const port = firstPort + (nextPort++ % portCount);
+    const server = createServer();
+    const isFree = await new Promise((resolve) => {
+      server.once('error', () => resolve(false));
+      server.listen(port, '127.0.0.1', () => resolve(true));
+    });
+    if (!isFree) continue;
+    await new Promise((resolve) => server.close(resolve));
+    return port;
+  }
+  throw new Error('no port is free');
 }
 
 /** Lower-cased names; the values of a repeated header are joined, in order. */
