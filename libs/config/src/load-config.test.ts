@@ -372,6 +372,14 @@ describe('startup messages name key, expectation and value', () => {
 });
 
 describe('unknown keys', () => {
+  it('stand beside what is missing, which may be there under a misspelt name', () => {
+    const environment = { COORDINATOR_GATEWAY_ADDRESS: '' };
+    expect(problemsOf('gateway: { addres: "http://gateway" }', { environment })).toEqual([
+      'gateway.address: expected an http address with a host, such as http://gateway, got nothing',
+      'gateway.addres: unknown key, did you mean address?',
+    ]);
+  });
+
   const yaml = `
 future: {a: 1}
 server: {colour: red, read_timout: 5s}

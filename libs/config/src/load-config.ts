@@ -69,11 +69,11 @@ export function loadConfig(sources: ConfigSources): LoadedConfig {
 
   const result = coordinatorConfig.safeParse(values);
   if (!result.success) {
-    throw new ConfigError(
-      result.error.issues.map((issue) =>
-        describeProblem(writePath(issue.path), issue.message, valueAt(values, issue.path)),
-      ),
+    const problems = result.error.issues.map((issue) =>
+      describeProblem(writePath(issue.path), issue.message, valueAt(values, issue.path)),
     );
+    // What is missing may be there under a misspelt name.
+    throw new ConfigError([...problems, ...unknown]);
   }
   return { config: result.data, warnings: unknown, given: values, origins };
 }
