@@ -115,15 +115,15 @@ const kb = 1024;
 export const cascadeCases = (): CascadeCase[] => [
   makeCase(
     { promptBytes: 2 * kb, tokens: 400 },
-    { name: 'text, 2 KB', requests: 600, parallel: 8, target: 1.5 },
+    { name: 'text, 2 KB', requests: 2400, parallel: 8, target: 1.5 },
   ),
   makeCase(
     { promptBytes: 132 * kb, tokens: 30_000 },
-    { name: 'prompt, 132 KB', requests: 200, parallel: 4, target: 1.3 },
+    { name: 'prompt, 132 KB', requests: 400, parallel: 4, target: 1.3 },
   ),
   makeCase(
     { promptBytes: 200, tokens: 400, images: [100 * kb] },
-    { name: 'one image, 100 KB', requests: 400, parallel: 4, target: 1.2 },
+    { name: 'one image, 100 KB', requests: 1600, parallel: 4, target: 1.2 },
   ),
   makeCase(
     { promptBytes: 200, tokens: 1300, images: Array<number>(4).fill(700 * kb) },
