@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { type EnvoyConfig } from './envoy-config.ts';
-import { envoyProgram } from './envoy-program.ts';
+import { programPath } from './programs.ts';
 
 const run = promisify(execFile);
 const startLimitMs = 30_000;
@@ -40,7 +40,7 @@ export async function validateWithEnvoy(config: unknown): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
   try {
     const file = await writeConfig(folder, config);
-    await run(await envoyProgram(), ['--mode', 'validate', '--config-path', file], {
+    await run(await programPath('envoy'), ['--mode', 'validate', '--config-path', file], {
       timeout: startLimitMs,
     });
   } finally {
@@ -58,7 +58,7 @@ export async function startEnvoy(config: EnvoyConfig, statsPort: number): Promis
   const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
   const file = await writeConfig(folder, config);
   const child = spawn(
-    await envoyProgram(),
+    await programPath('envoy'),
     [
       ...['--config-path', file, '--concurrency', '1', '--log-level', 'warning'],
       ...['--disable-hot-restart', '--file-flush-interval-msec', String(logFlushMs)],

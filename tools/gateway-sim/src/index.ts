@@ -1,3 +1,4 @@
+export { optionsFrom as gatewayOptions } from './command-line.ts';
 export { clientPath } from './client-call.ts';
 export { strippedOnPublic } from './headers.ts';
 export { type Leg } from './leg-log.ts';

@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ChildGroup, type ChildSpec } from './child-group.ts';
+import { coordinatorConfig, type CoordinatorSettings } from './coordinator-config.ts';
 import { freePorts } from './free-ports.ts';
 
 /** What a stack is made of; everything has a default. */
@@ -47,24 +48,9 @@ export interface Stack {
   stop(): Promise<void>;
 }
 
-/** What differs between the coordinators of one stack. */
-export interface CoordinatorSettings {
-  readonly usesOpenAiFormat?: boolean;
-  /** Step types in order; steps that need params get them. */
-  readonly steps?: readonly string[];
-  /** Another render service than the stack's own. */
-  readonly renderUrl?: string;
-  /** Sections that are laid over the generated configuration. */
-  readonly server?: Readonly<Record<string, unknown>>;
-  readonly gateway?: Readonly<Record<string, unknown>>;
-  readonly pipeline?: Readonly<Record<string, unknown>>;
-  readonly env?: Readonly<Record<string, string>>;
-}
-
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const script = (folder: string): string => join(root, folder, 'dist/main.js');
 const host = '127.0.0.1';
-const cascade = ['replace-media-urls', 'render', 'encode'];
 
 /**
  * Starts gateway, render-shim, workers and coordinator on free ports of loopback. When `stop` rejects in the meantime, the
@@ -92,8 +78,6 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const [debugPort, metricsPort] = [next(), next()];
   // Coordinators and prefill workers agree on it.
   const bootstrapPort = String(next());
-  const isConcurrent = kvConnector === 'kv-sglang';
-  const lastSteps = isConcurrent ? ['prefill-decode'] : ['prefill', 'decode'];
   const [internalUrl, renderUrl] = [url(internalPort), url(renderPort)];
 
   const podSpecs = podNames.map(({ role, name }) => {
@@ -119,28 +103,9 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const pods = podSpecs.map(({ pod }) => pod);
 
   const coordinatorSpec = (name: string, port: number, settings: CoordinatorSettings) => {
-    const steps = (settings.steps ?? [...cascade, ...lastSteps]).map((type) =>
-      type === 'render'
-        ? { type, params: { address: settings.renderUrl ?? renderUrl, mm_payload: 'auto' } }
-        : { type },
-    );
-    const config = {
-      server: {
-        listen_addr: `${host}:${port}`,
-        metrics_port: 0,
-        upstream_errors: 'relay',
-        ...settings.server,
-      },
-      gateway: { address: internalUrl, ...settings.gateway },
-      pipeline: {
-        kv_connector: kvConnector,
-        ec_connector: ecConnector,
-        use_openai_format: settings.usesOpenAiFormat ?? true,
-        kv_release: 'decode',
-        steps,
-        ...settings.pipeline,
-      },
-    };
+    const place = { gatewayUrl: internalUrl, renderUrl, kvConnector, ecConnector };
+    const listenAddress = `${host}:${port}`;
+    const config = coordinatorConfig({ ...place, listenAddress }, settings);
     const file = join(directory, `${name}.yaml`);
     // JSON is valid YAML.
     writeFileSync(file, `${JSON.stringify(config, null, 2)}\n`);
