@@ -7,7 +7,7 @@ const [, ...stages] = text.split(/^FROM /m);
 const runtime = stages.at(-1) ?? '';
 
 const problemsOf = (dockerfile: string): string[] =>
-  validate(dockerfile).map(({ message }) => message);
+  validate(dockerfile).map(({ message }) => JSON.stringify(message));
 
 describe('the validator of Dockerfiles', () => {
   it.each([

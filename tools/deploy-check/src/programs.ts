@@ -117,7 +117,7 @@ export async function programPath(
   try {
     await fetchInto(path, program);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message.trim().split('\n').at(-1) : 'unknown';
+    const reason = String(cause).trim().split('\n').at(-1);
     throw new NoProgramError(
       `no ${name} here, and it could not be fetched (${reason}). Either ${program.advice}, ` +
         `or set ${program.variable} to the path of one`,
