@@ -1,7 +1,7 @@
-import { ServiceMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/ServiceMonitor';
-import { PrometheusRule } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PrometheusRule';
 import { HTTPRoute } from '@kubernetes-models/gateway-api/gateway.networking.k8s.io/v1/HTTPRoute';
 import { ScaledObject } from '@kubernetes-models/keda/keda.sh/v1alpha1/ScaledObject';
+import { PrometheusRule } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PrometheusRule';
+import { ServiceMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/ServiceMonitor';
 import { Deployment } from 'kubernetes-models/apps/v1/Deployment';
 import { HorizontalPodAutoscaler } from 'kubernetes-models/autoscaling/v2/HorizontalPodAutoscaler';
 import { NetworkPolicy } from 'kubernetes-models/networking.k8s.io/v1/NetworkPolicy';
@@ -37,7 +37,10 @@ const inferencePool = z.strictObject({
   metadata: z.looseObject({ name: z.string() }),
   spec: z.strictObject({
     selector: z.strictObject({ matchLabels: z.record(z.string(), z.string()) }),
-    targetPorts: z.array(z.strictObject({ number: z.int().min(1).max(65_535) })).min(1).max(8),
+    targetPorts: z
+      .array(z.strictObject({ number: z.int().min(1).max(65_535) }))
+      .min(1)
+      .max(8),
     endpointPickerRef: z.strictObject({
       group: z.string().optional(),
       kind: z.literal('Service'),
@@ -61,9 +64,10 @@ export function checkType(object: { apiVersion: string; kind: string }): void {
   }
   const Type = models[name];
   if (!Type) throw new Error(`no type for ${name}`);
-  // The validators are compiled and read every key that the type has; a key that nobody reads is unknown.
+  // The schemas are compiled and read every key that the type has; a key that nobody reads is unknown.
   const read = new Set<string>();
-  new Type(watched(object, '', read) as never).validate();
+  const model = watched(new Type(object as never), '', read) as { validate(): void };
+  model.validate();
   const unknown = keysOf(object, '').filter((path) => !read.has(path));
   if (unknown.length > 0) throw new Error(`${name}: unknown ${unknown.join(', ')}`);
 }
