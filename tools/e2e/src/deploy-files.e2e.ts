@@ -56,8 +56,13 @@ it('`coordinator validate` refuses a file with a misspelt key', () => {
   expect(stderr).toContain('adress');
 });
 
+/** Many value sets render the same file. */
+const differing = files.filter(
+  ([, text], index) => files.findIndex(([, other]) => other === text) === index,
+);
+
 describe('the coordinator takes', () => {
-  it.each(files)('%s', (_name, text) => {
+  it.each(differing)('%s', (_name, text) => {
     const { status, stderr } = validate(text);
     expect({ status, stderr }).toMatchObject({ status: 0 });
   });
@@ -77,10 +82,9 @@ describe('the render-shim takes', () => {
       if (output.includes('"listening"')) break;
     }
     expect(output).toContain('"listening"');
-    if (child.exitCode === null) {
-      const gone = once(child, 'exit');
-      child.kill('SIGTERM');
-      await gone;
-    }
+    // It would drain.
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
   });
 });
