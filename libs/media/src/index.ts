@@ -26,6 +26,7 @@ export {
 export { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
 export { type DomainRule, parseAllowedDomains } from './domain-rules.ts';
 export { type EndedDownload } from './ended-download.ts';
+export { type EndedItem } from './ended-item.ts';
 export { type MediaFetcherConfig } from './fetcher-config.ts';
 export { type ProxyConfig } from './guarded-dispatcher.ts';
 export { imageSize, type ImageSize } from './image-size.ts';

@@ -149,6 +149,9 @@ export class MediaFetcher {
         if (call.signal.aborted) {
           return;
         }
+        const startedAt = performance.now();
+        const end = (result?: MediaResult, error?: MediaError): void =>
+          this.#ended(group.ref.modality, startedAt, result, error);
         try {
           const memory = this.#downloader.reserve(group.ref.modality, options);
           reservations.push(memory);
@@ -156,9 +159,13 @@ export class MediaFetcher {
           for (const index of group.indices) {
             results[index] = result;
           }
+          end(result);
         } catch (error) {
+          const itemFailure = toMediaError(error, 'body', 'media');
+          // Its own failure, or that of another item which ended the call.
+          end(undefined, call.signal.aborted ? cancelled(call.signal) : itemFailure);
           if (failure === undefined) {
-            failure = toMediaError(error, 'body', 'media');
+            failure = itemFailure;
             failure.index = group.indices[0];
             call.abort(failure);
           }
@@ -206,10 +213,21 @@ export class MediaFetcher {
       } catch (error) {
         const failure = toMediaError(error, 'headers', 'media');
         failure.index = index;
+        this.#ended(ref.modality, performance.now(), undefined, failure);
         throw failure;
       }
     }
     return [...groups.values()];
+  }
+
+  #ended(
+    modality: Modality,
+    startedAt: number,
+    result: MediaResult | undefined,
+    error: MediaError | undefined,
+  ): void {
+    const durationMs = performance.now() - startedAt;
+    this.#config.onItem?.({ modality, result, error, durationMs });
   }
 
   #decode(ref: MediaRef, options: MediaFetchOptions): MediaResult {
