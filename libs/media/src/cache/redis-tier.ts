@@ -54,6 +54,9 @@ const blobConnections = 2;
 const releaseScript =
   "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 
+/** Derived bytes have names that say so. */
+const indexKey = (key: string): string => `mf1:${key.startsWith('t:') ? '' : 'u:'}${key}`;
+
 const unavailable: TierAnswer = { ...nothing, isUnavailable: true };
 
 /** Redis as shared cache: an index by URL key, bytes by their digest, failures, and locks. */
@@ -101,7 +104,7 @@ export class RedisTier implements SharedTier {
     const known = this.#known.get(key);
     const early = known === undefined ? undefined : this.#bytes(known);
     const [index, negative] = await Promise.all([
-      this.#run(() => this.#control.get(`mf1:u:${key}`)),
+      this.#run(() => this.#control.get(indexKey(key))),
       this.#run(() => this.#control.get(`mf1:n:${key}`)),
     ]);
     if (index === undefined && negative === undefined) {
@@ -177,7 +180,7 @@ export class RedisTier implements SharedTier {
         await this.#write(() => this.#control.pexpire(blobKey, ttlMs));
       }
       await this.#write(() =>
-        this.#control.set(`mf1:u:${key}`, writeEntry(entry, this.#seal.of(bytes)), 'PX', ttlMs),
+        this.#control.set(indexKey(key), writeEntry(entry, this.#seal.of(bytes)), 'PX', ttlMs),
       );
       await this.#run(() => this.#control.del(`mf1:n:${key}`));
     } finally {
@@ -194,7 +197,7 @@ export class RedisTier implements SharedTier {
   }
 
   async delete(key: string): Promise<void> {
-    await this.#run(() => this.#control.del(`mf1:u:${key}`));
+    await this.#run(() => this.#control.del(indexKey(key)));
     await this.#run(() => this.#control.del(`mf1:n:${key}`));
   }
 
