@@ -56,6 +56,7 @@ export {
   type Modality,
 } from './options.ts';
 export { redactUrl } from './redact.ts';
+export { repairDataUri } from './repair-data-uri.ts';
 export { type ResolveHost } from './resolve-host.ts';
 export { sniffType } from './sniff-type.ts';
 export { type TransformRules } from './transform/rules.ts';
