@@ -3,6 +3,7 @@ import {
   type MediaFetcher,
   type MediaFetchOptions,
   parseAllowedDomains,
+  repairDataUri,
 } from '@llm-d/media';
 import { type MediaLimits, type MediaSource } from '@llm-d/pipeline';
 
@@ -24,10 +25,10 @@ export function mediaSource(fetcher: MediaFetcher): MediaSource {
   };
   return {
     checkLimits: optionsFor,
-    fetchMany: (references, limits, signal) =>
-      fetcher.fetchMany(references, optionsFor(limits), signal),
-    checkDataUri: (uri, modality, limits) => {
-      fetcher.parseDataUri(uri, optionsFor(limits), modality);
-    },
+    fetchMany: (references, limits, signal, inlineBytes) =>
+      fetcher.fetchMany(references, { ...optionsFor(limits), inlineBytes }, signal),
+    checkDataUri: (uri, modality, limits) =>
+      fetcher.parseDataUri(uri, optionsFor(limits), modality).decodedLength,
+    repairDataUri,
   };
 }
