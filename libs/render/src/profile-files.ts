@@ -46,6 +46,7 @@ const generationConfig = z.looseObject({
 const namedTemplates = z.array(z.looseObject({ name: z.string(), template: z.string() }));
 
 const tokenizerConfig = z.looseObject({
+  tokenizer_class: z.string().nullish(),
   chat_template: z.union([z.string(), namedTemplates]).nullish(),
 });
 

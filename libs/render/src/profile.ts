@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 
 import { type SamplingDefaults } from './answer/sampling-params.ts';
 import { badRequest, notImplemented } from './errors.ts';
+import { rebuildLlamaTokenizer } from './llama-tokenizer.ts';
 import { type ImageGeometry } from './image/geometry.ts';
 import { type ImageSettings } from './image/image-processor.ts';
 import { type HashAlgorithm } from './image/mm-hash.ts';
@@ -40,6 +41,9 @@ const SPECIAL_TOKENS = [
   'mask_token',
 ];
 
+/** Tool parsers whose changes to `sampling_params` are known. */
+export type ToolParser = 'hermes';
+
 /** Where a profile comes from, and what overrides its files. */
 export interface ProfileOptions {
   /** Directory of the model's files; the shipped Qwen3-VL profile when it is left out. */
@@ -60,6 +64,10 @@ export interface ProfileOptions {
   readonly pixelDtype?: PixelDtype;
   /** Accept `tool_choice` other than `none`; the workers then need a tool parser. Default true. */
   readonly enableAutoToolChoice?: boolean;
+  /** The workers' tool parser, where it changes `sampling_params` of requests with tools. */
+  readonly toolParser?: ToolParser;
+  /** Leave the tools out of the prompt when `tool_choice` is `none`. Default false. */
+  readonly excludeToolsWhenToolChoiceNone?: boolean;
   /** Accept a `chat_template` in requests. Default false. */
   readonly trustRequestChatTemplate?: boolean;
   /** Accept `mm_processor_kwargs` and `media_io_kwargs` in requests. Default false. */
@@ -80,6 +88,8 @@ export interface Profile {
   readonly specialTokens: ReadonlyMap<string, Value>;
   readonly samplingDefaults: SamplingDefaults;
   readonly enableAutoToolChoice: boolean;
+  readonly toolParser: ToolParser | undefined;
+  readonly excludeToolsWhenToolChoiceNone: boolean;
   readonly trustRequestChatTemplate: boolean;
   readonly trustRequestMmKwargs: boolean;
   readonly defaultChatTemplateKwargs: JsonObject;
@@ -115,18 +125,30 @@ export async function loadProfile(options: ProfileOptions = {}): Promise<Profile
     modelIds: names,
     rootName,
     maxModelLen,
-    tokenizer: Tokenizer.fromFile(files.tokenizerFile),
+    tokenizer: loadTokenizer(files),
     contentFormat: options.contentFormat ?? settings.content_format ?? 'auto',
     imagePlaceholder: settings.image_placeholder ?? IMAGE_PLACEHOLDER,
     specialTokens: specialTokens(files.tokenizerConfig),
     samplingDefaults: samplingDefaults(files.generationConfig),
     enableAutoToolChoice: options.enableAutoToolChoice ?? true,
+    toolParser: options.toolParser,
+    excludeToolsWhenToolChoiceNone: options.excludeToolsWhenToolChoiceNone ?? false,
     trustRequestChatTemplate: options.trustRequestChatTemplate ?? false,
     trustRequestMmKwargs: options.trustRequestMmKwargs ?? false,
     defaultChatTemplateKwargs: options.defaultChatTemplateKwargs ?? new Map<string, JsonValue>(),
     template: chooseTemplate(files),
     images: () => ({ ...imageSettings, placeholderId: placeholderId(files, names[0] ?? rootName) }),
   };
+}
+
+/** Of all Llama classes and types it is this pair whose file transformers does not take as it is. */
+function loadTokenizer({ tokenizerFile, tokenizerConfig, modelConfig }: ProfileFiles): Tokenizer {
+  const isRebuilt =
+    modelConfig.model_type === 'llama' &&
+    /^LlamaTokenizer(?:Fast)?$/.test(tokenizerConfig.tokenizer_class ?? '');
+  return isRebuilt
+    ? Tokenizer.fromText(rebuildLlamaTokenizer(tokenizerFile))
+    : Tokenizer.fromFile(tokenizerFile);
 }
 
 function placeholderId({ modelConfig, preprocessorConfig }: ProfileFiles, name: string): number {

@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 
 import { writeAnswer } from './answer/write-answer.ts';
 import { RenderError } from './errors.ts';
+import { type ProfileOptions } from './profile.ts';
 import { Renderer } from './renderer.ts';
 
 const TESTDATA = join(import.meta.dirname, 'testdata');
@@ -27,16 +28,45 @@ interface ExpectedAnswer {
   readonly rest: Readonly<Record<string, unknown>>;
 }
 
-const cases = readFileSync(join(TESTDATA, 'text/qwen3-text.jsonl'), 'utf8')
-  .trim()
-  .split('\n')
-  .map((line) => JSON.parse(line) as TextCase);
+interface Server {
+  readonly name: string;
+  readonly directory: string;
+  readonly options?: ProfileOptions;
+}
 
-/** Cases that differ on purpose, with the reason. */
-const allowed = JSON.parse(readFileSync(join(TESTDATA, 'text/differences.json'), 'utf8')) as Record<
-  string,
-  string
->;
+/** The flags that render-fixtures/README.md lists for the second server of Qwen3. */
+const servers: Server[] = [
+  { name: 'qwen3-text', directory: 'qwen3-text' },
+  {
+    name: 'qwen3-flags',
+    directory: 'qwen3-text',
+    options: {
+      servedModelNames: ['my-alias', 'other-alias'],
+      enableAutoToolChoice: true,
+      toolParser: 'hermes',
+      excludeToolsWhenToolChoiceNone: true,
+      trustRequestChatTemplate: true,
+      defaultChatTemplateKwargs: new Map([['enable_thinking', false]]),
+      maxModelLen: 2048,
+    },
+  },
+  { name: 'llama31-text', directory: 'llama31-text' },
+  { name: 'gemma3-text', directory: 'gemma3-text' },
+  { name: 'deepseekv3-text', directory: 'deepseekv3-text' },
+  { name: 'llama2-text', directory: 'llama2-text' },
+];
+
+/** Cases that differ on purpose, by `server/id`, or by `id` alone for all servers, with the reason. */
+const differences = JSON.parse(
+  readFileSync(join(TESTDATA, 'text/differences.json'), 'utf8'),
+) as Record<string, string>;
+
+function readCases(server: string): TextCase[] {
+  return readFileSync(join(TESTDATA, 'text', `${server}.jsonl`), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as TextCase);
+}
 
 /** The parts of an answer that the fixtures record, in their shape. */
 function shape(text: string): ExpectedAnswer {
@@ -52,58 +82,74 @@ function shape(text: string): ExpectedAnswer {
   return { token_ids: token_ids as number[], sampling_params, rest };
 }
 
-describe('requests recorded from vLLM 0.33 with the Qwen3 text model', () => {
+async function render(renderer: Renderer, { route, body: text }: TextCase) {
+  const body = Buffer.from(text);
+  if (route === '/v1/completions/render') return renderer.completions(body);
+  const isChat = route === '/v1/chat/completions/render';
+  return [await (isChat ? renderer.chat(body) : renderer.responses(body))];
+}
+
+async function check(renderer: Renderer, recorded: TextCase): Promise<void> {
+  if (recorded.status !== 200) {
+    const error: unknown = await render(renderer, recorded).then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    expect(error).toBeInstanceOf(RenderError);
+    const { status, type, param } = error as RenderError;
+    expect({ status, type, param }).toEqual({
+      status: recorded.status,
+      type: recorded.error?.error.type,
+      param: recorded.error?.error.param,
+    });
+    return;
+  }
+  const prompts = await render(renderer, recorded);
+  if (recorded.route !== '/v1/completions/render') {
+    expect(prompts[0]?.promptText).toBe(recorded.prompt_text);
+  }
+  const answers = prompts.map((prompt) =>
+    shape(Buffer.concat(writeAnswer(prompt, { requestId: 'id' })).toString()),
+  );
+  const expected = [recorded.answer].flat().map((answer) => {
+    expect(Array.isArray(answer?.token_ids)).toBe(true);
+    return {
+      token_ids: answer?.token_ids,
+      sampling_params: answer?.sampling_params,
+      rest: answer?.rest,
+    };
+  });
+  expect(answers).toEqual(expected);
+}
+
+describe.each(servers)('requests recorded from vLLM 0.33 as $name', (server) => {
+  const { name, directory, options } = server;
+  const cases = readCases(name);
+  const reason = ({ id }: TextCase): string | undefined =>
+    differences[`${name}/${id}`] ?? differences[id];
   let renderer: Renderer;
 
   beforeAll(async () => {
     renderer = await Renderer.load({
-      directory: join(TESTDATA, 'models/qwen3-text'),
+      directory: join(TESTDATA, 'models', directory),
       enableAutoToolChoice: false,
+      ...options,
     });
   });
 
-  it('covers all recorded cases', () => {
+  it('are all there', () => {
     expect(cases).toHaveLength(232);
   });
 
-  it.each(cases.filter(({ id }) => !(id in allowed)))(
+  it.each(cases.filter((entry) => reason(entry) === undefined))(
     '$id answers as recorded',
-    async (recorded) => {
-      const body = Buffer.from(recorded.body);
-      const isCompletions = recorded.route === '/v1/completions/render';
-      const run = async () => {
-        if (isCompletions) return renderer.completions(body);
-        const isChat = recorded.route === '/v1/chat/completions/render';
-        return [await (isChat ? renderer.chat(body) : renderer.responses(body))];
-      };
-      if (recorded.status !== 200) {
-        const error: unknown = await run().then(
-          () => undefined,
-          (reason: unknown) => reason,
-        );
-        expect(error).toBeInstanceOf(RenderError);
-        const { status, type, param } = error as RenderError;
-        expect({ status, type, param }).toEqual({
-          status: recorded.status,
-          type: recorded.error?.error.type,
-          param: recorded.error?.error.param,
-        });
-        return;
-      }
-      const prompts = await run();
-      if (!isCompletions) expect(prompts[0]?.promptText).toBe(recorded.prompt_text);
-      const answers = prompts.map((prompt) =>
-        shape(Buffer.concat(writeAnswer(prompt, { requestId: 'id' })).toString()),
-      );
-      const expected = [recorded.answer].flat().map((answer) => {
-        expect(Array.isArray(answer?.token_ids)).toBe(true);
-        return {
-          token_ids: answer?.token_ids,
-          sampling_params: answer?.sampling_params,
-          rest: answer?.rest,
-        };
-      });
-      expect(answers).toEqual(expected);
+    (entry) => check(renderer, entry),
+  );
+
+  it.each(cases.filter((entry) => reason(entry) !== undefined))(
+    '$id is listed as different, and is',
+    async (entry) => {
+      await expect(check(renderer, entry)).rejects.toThrow();
     },
   );
 });

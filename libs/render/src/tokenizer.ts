@@ -28,6 +28,11 @@ export class Tokenizer {
     return new Tokenizer(NativeTokenizer.fromFile(file));
   }
 
+  /** Takes the text of a `tokenizer.json`; throws the library's error when it is not one. */
+  static fromText(definition: string): Tokenizer {
+    return new Tokenizer(NativeTokenizer.fromString(definition));
+  }
+
   /** Ids of a text. A lone surrogate has no bytes to tokenize and is refused, as upstream does. */
   async encode(
     text: string,

@@ -1,3 +1,4 @@
+import { hermesStructure } from '../answer/hermes-structure.ts';
 import { type RenderedPrompt } from '../answer/rendered-prompt.ts';
 import { samplingParams } from '../answer/sampling-params.ts';
 import { badRequest } from '../errors.ts';
@@ -27,6 +28,7 @@ export interface ChatTokens {
     RenderedPrompt,
     'tokenIds' | 'promptText' | 'images' | 'tokenOffsets' | 'parseContext'
   >;
+  readonly tools: ToolSettings;
   /** How to make the tensors of `prompt.images`. */
   readonly tensorJobs: readonly TensorJob[];
 }
@@ -44,7 +46,7 @@ export async function renderChat(
     ['max_completion_tokens', 'max_tokens'],
     maxModelLen,
   );
-  const { prompt, tensorJobs } = await tokenizeChat(fields, profile, common, maxModelLen);
+  const { prompt, tools, tensorJobs } = await tokenizeChat(fields, profile, common, maxModelLen);
   checkLength(prompt.tokenIds, maxModelLen);
   const rendered = {
     ...common.echoed,
@@ -55,6 +57,10 @@ export async function renderChat(
       requestedTokens,
       logprobs: readLogprobs(fields),
       isStreaming: common.echoed.stream,
+      ...(profile.toolParser === 'hermes' && {
+        keepsSpecialTokens: tools.tools !== undefined && tools.choice !== 'none',
+        structuralTag: hermesStructure(tools, fields.boolean('parallel_tool_calls') ?? true),
+      }),
     }),
   };
   // Tensors come last: what is refused for another reason costs no decoding.
@@ -73,7 +79,9 @@ export async function tokenizeChat(
   const tools = readTools(fields, profile.enableAutoToolChoice);
   const mmKwargs = readMmKwargs(fields, profile);
   const kwargs = templateKwargs(fields, profile.defaultChatTemplateKwargs);
-  const template = requestTemplate(fields, profile) ?? profile.template(tools.tools !== undefined);
+  const shownTools =
+    tools.choice === 'none' && profile.excludeToolsWhenToolChoiceNone ? undefined : tools.tools;
+  const template = requestTemplate(fields, profile) ?? profile.template(shownTools !== undefined);
   const conversation = readMessages(
     fields.has('messages') ? (fields.get('messages') ?? null) : undefined,
     {
@@ -87,7 +95,7 @@ export async function tokenizeChat(
     imageSettings === undefined
       ? []
       : await measureImages(conversation.images, imageSettings, mmKwargs);
-  const promptText = renderTemplate(template, conversation, tools, kwargs, profile);
+  const promptText = renderTemplate(template, conversation, shownTools, kwargs, profile);
   const { wantsOffsets, truncation } = common;
   const { ids, offsets } = await encodePrompt(profile.tokenizer, promptText, {
     addSpecialTokens: fields.boolean('add_special_tokens') ?? false,
@@ -107,6 +115,7 @@ export async function tokenizeChat(
       tokenOffsets: offsets,
       parseContext: parseContext(fields, tools, kwargs, conversation.toolCallCount),
     },
+    tools,
     tensorJobs: images.map(({ tensorJob }) => tensorJob),
   };
 }
@@ -150,7 +159,7 @@ function readMmKwargs(
 function renderTemplate(
   template: ChatTemplate,
   { messages }: Conversation,
-  { tools }: ToolSettings,
+  tools: ToolSettings['tools'],
   kwargs: JsonObject,
   profile: Profile,
 ): string {

@@ -22,7 +22,8 @@ export async function renderResponses(
       'previous_response_id',
     );
   }
-  const prompt = await renderChat(chat, profile, pool);
+  // Upstream asks for a tool parser on the chat route only.
+  const prompt = await renderChat(chat, { ...profile, enableAutoToolChoice: true }, pool);
   return { ...prompt, samplingParams: withExtraArgs(prompt), parseContext: null };
 }
 
