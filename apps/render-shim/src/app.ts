@@ -1,13 +1,15 @@
-import { type Renderer } from '@llm-d/render';
 import { createService, type Service } from '@llm-d/service';
 import { type Logger } from '@llm-d/telemetry';
 
 import { AppModule } from './app.module.ts';
+import { type ModelTable } from './model-table.ts';
 import { RenderErrorFilter } from './render-error.filter.ts';
+import { RenderMetrics } from './render-metrics.ts';
+import { behaveLikeVllm, UnknownPath } from './vllm-http.ts';
 
 /** What a render shim is made of. */
 export interface AppOptions {
-  readonly renderer: Renderer;
+  readonly models: ModelTable;
   readonly logger: Logger;
   /** A longer request body is refused with 413. */
   readonly maxBodyBytes: number;
@@ -16,13 +18,15 @@ export interface AppOptions {
 
 /** Builds a render shim that does not listen yet. */
 export async function createApp(options: AppOptions): Promise<Service> {
-  const { renderer, logger, maxBodyBytes, readTimeoutMs } = options;
+  const { models, logger, maxBodyBytes, readTimeoutMs } = options;
   const service = await createService({
-    module: AppModule.register(renderer),
+    module: AppModule.register(models, new RenderMetrics()),
     logger,
     bodyLimitBytes: maxBodyBytes,
+    unknownPaths: UnknownPath,
     ...(readTimeoutMs !== undefined && { readTimeoutMs }),
   });
   service.useGlobalFilters(new RenderErrorFilter(logger));
+  behaveLikeVllm(service.getHttpAdapter().getInstance());
   return service;
 }

@@ -2,6 +2,7 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { type SamplingDefaults } from './answer/sampling-params.ts';
+import { type EncodeGate } from './encode-gate.ts';
 import { badRequest, notImplemented } from './errors.ts';
 import { rebuildLlamaTokenizer } from './llama-tokenizer.ts';
 import { type ImageGeometry } from './image/geometry.ts';
@@ -100,7 +101,7 @@ export interface Profile {
 }
 
 /** Loads and compiles a profile; throws when a file is broken or a template is outside the supported set. */
-export async function loadProfile(options: ProfileOptions = {}): Promise<Profile> {
+export async function loadProfile(options: ProfileOptions, gate: EncodeGate): Promise<Profile> {
   const files = await readProfileFiles(options.directory ?? DEFAULT_DIRECTORY);
   const { settings, modelConfig } = files;
   const names = options.servedModelNames ?? settings.names ?? [basename(files.directory)];
@@ -125,7 +126,7 @@ export async function loadProfile(options: ProfileOptions = {}): Promise<Profile
     modelIds: names,
     rootName,
     maxModelLen,
-    tokenizer: loadTokenizer(files),
+    tokenizer: loadTokenizer(files, gate),
     contentFormat: options.contentFormat ?? settings.content_format ?? 'auto',
     imagePlaceholder: settings.image_placeholder ?? IMAGE_PLACEHOLDER,
     specialTokens: specialTokens(files.tokenizerConfig),
@@ -142,13 +143,16 @@ export async function loadProfile(options: ProfileOptions = {}): Promise<Profile
 }
 
 /** Of all Llama classes and types it is this pair whose file transformers does not take as it is. */
-function loadTokenizer({ tokenizerFile, tokenizerConfig, modelConfig }: ProfileFiles): Tokenizer {
+function loadTokenizer(
+  { tokenizerFile, tokenizerConfig, modelConfig }: ProfileFiles,
+  gate: EncodeGate,
+): Tokenizer {
   const isRebuilt =
     modelConfig.model_type === 'llama' &&
     /^LlamaTokenizer(?:Fast)?$/.test(tokenizerConfig.tokenizer_class ?? '');
   return isRebuilt
-    ? Tokenizer.fromText(rebuildLlamaTokenizer(tokenizerFile))
-    : Tokenizer.fromFile(tokenizerFile);
+    ? Tokenizer.fromText(rebuildLlamaTokenizer(tokenizerFile), gate)
+    : Tokenizer.fromFile(tokenizerFile, gate);
 }
 
 function placeholderId({ modelConfig, preprocessorConfig }: ProfileFiles, name: string): number {

@@ -33,11 +33,18 @@ export interface ChatTokens {
   readonly tensorJobs: readonly TensorJob[];
 }
 
-/** Renders a chat request: messages, template, tokens, images. Without a pool there are no tensors. */
+/** What a rendering may use, and until when anybody waits for it. */
+export interface RenderResources {
+  /** Without it there are no tensors. */
+  readonly pool?: TensorPool | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Renders a chat request: messages, template, tokens, images. Rejects with the signal's reason when it aborts. */
 export async function renderChat(
   fields: RequestFields,
   profile: Profile,
-  pool?: TensorPool,
+  { pool, signal }: RenderResources = {},
 ): Promise<RenderedPrompt> {
   const { maxModelLen } = profile;
   const common = readCommonFields(fields, profile);
@@ -46,7 +53,10 @@ export async function renderChat(
     ['max_completion_tokens', 'max_tokens'],
     maxModelLen,
   );
-  const { prompt, tools, tensorJobs } = await tokenizeChat(fields, profile, common, maxModelLen);
+  const { prompt, tools, tensorJobs } = await tokenizeChat(fields, profile, common, {
+    maxTokens: maxModelLen,
+    signal,
+  });
   checkLength(prompt.tokenIds, maxModelLen);
   const rendered = {
     ...common.echoed,
@@ -66,7 +76,7 @@ export async function renderChat(
   // Tensors come last: what is refused for another reason costs no decoding.
   return pool === undefined || !rendered.wantsTensors || tensorJobs.length === 0
     ? rendered
-    : { ...rendered, kwargsData: await pool.build(tensorJobs) };
+    : { ...rendered, kwargsData: await pool.build(tensorJobs, signal) };
 }
 
 /** The tokens of a chat; `maxTokens` bounds the text that is tokenized, Infinity for no bound. */
@@ -74,7 +84,7 @@ export async function tokenizeChat(
   fields: RequestFields,
   profile: Profile,
   common: CommonFields,
-  maxTokens: number,
+  { maxTokens, signal }: { readonly maxTokens: number; readonly signal: AbortSignal | undefined },
 ): Promise<ChatTokens> {
   const tools = readTools(fields, profile.enableAutoToolChoice);
   const mmKwargs = readMmKwargs(fields, profile);
@@ -94,7 +104,7 @@ export async function tokenizeChat(
   const images =
     imageSettings === undefined
       ? []
-      : await measureImages(conversation.images, imageSettings, mmKwargs);
+      : await measureImages(conversation.images, imageSettings, mmKwargs, signal);
   const promptText = renderTemplate(template, conversation, shownTools, kwargs, profile);
   const { wantsOffsets, truncation } = common;
   const { ids, offsets } = await encodePrompt(profile.tokenizer, promptText, {
@@ -102,6 +112,7 @@ export async function tokenizeChat(
     withOffsets: wantsOffsets && images.length === 0,
     truncation,
     maxModelLen: maxTokens,
+    signal,
   });
   const expanded =
     imageSettings === undefined

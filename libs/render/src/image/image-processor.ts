@@ -47,6 +47,7 @@ export async function measureImages(
   references: readonly ImageReference[],
   settings: ImageSettings,
   options: ImageOptions,
+  signal?: AbortSignal,
 ): Promise<MeasuredImage[]> {
   if (references.length > settings.maxImages) {
     throw badRequest(
@@ -62,6 +63,7 @@ export async function measureImages(
   const background = backgroundColor(options.mediaIo);
   const measured: MeasuredImage[] = [];
   for (const reference of references) {
+    signal?.throwIfAborted();
     measured.push(await measure(reference, settings, geometry, options, background));
   }
   return measured;
