@@ -1,7 +1,7 @@
 export { type RenderedImage, type RenderedPrompt } from './answer/rendered-prompt.ts';
 export { writeAnswer, type AnswerOptions } from './answer/write-answer.ts';
 export { badRequest, overloaded, RenderError, unknownModel } from './errors.ts';
-export { mmHash, type HashAlgorithm, type MmHashInput } from './image/mm-hash.ts';
+export { mmHash, type HashAlgorithm, type HashScheme, type MmHashInput } from './image/mm-hash.ts';
 export { type JsonObject, type JsonValue } from './json/json-value.ts';
 export { type ProfileOptions } from './profile.ts';
 export { RenderWorkers, type WorkerLimits } from './render-workers.ts';

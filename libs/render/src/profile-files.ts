@@ -63,6 +63,7 @@ const profileSettings = z.strictObject({
     .strictObject({
       model_id: z.string().min(1).optional(),
       algorithm: z.enum(['blake3', 'sha256', 'sha512']).optional(),
+      scheme: z.enum(['flat', 'nested', 'framed']).optional(),
     })
     .optional(),
   max_model_len: positive.optional(),

@@ -7,7 +7,7 @@ import { badRequest, notImplemented } from './errors.ts';
 import { rebuildLlamaTokenizer } from './llama-tokenizer.ts';
 import { type ImageGeometry } from './image/geometry.ts';
 import { type ImageSettings } from './image/image-processor.ts';
-import { type HashAlgorithm } from './image/mm-hash.ts';
+import { type HashAlgorithm, type HashScheme } from './image/mm-hash.ts';
 import { type JsonObject, type JsonValue } from './json/json-value.ts';
 import { type PixelDtype } from './pixels/tensor-blob.ts';
 import { readProfileFiles, type ProfileFiles } from './profile-files.ts';
@@ -54,6 +54,7 @@ export interface ProfileOptions {
   /** Name that enters image hashes: the workers' model argument, not an alias. */
   readonly hashModelId?: string;
   readonly hashAlgorithm?: HashAlgorithm;
+  readonly hashScheme?: HashScheme;
   readonly contentFormat?: 'auto' | 'auto-legacy' | ContentFormat;
   /** Context length in tokens. */
   readonly maxModelLen?: number;
@@ -119,6 +120,7 @@ export async function loadProfile(options: ProfileOptions, gate: EncodeGate): Pr
     tensors: tensorSettings(files, options.pixelDtype),
     hashModelId: rootName,
     hashAlgorithm: options.hashAlgorithm ?? settings.hash?.algorithm ?? 'blake3',
+    hashScheme: options.hashScheme ?? settings.hash?.scheme ?? 'framed',
     maxImages: options.maxImages ?? DEFAULT_MAX_IMAGES,
     maxPixels: options.maxImagePixels ?? DEFAULT_MAX_IMAGE_PIXELS,
   };
