@@ -1,3 +1,4 @@
+import { type RenderWorkers } from '@llm-d/render';
 import { createService, type Service } from '@llm-d/service';
 import { type Logger } from '@llm-d/telemetry';
 
@@ -10,6 +11,8 @@ import { behaveLikeVllm, UnknownPath } from './vllm-http.ts';
 /** What a render shim is made of. */
 export interface AppOptions {
   readonly models: ModelTable;
+  /** Their queues are shown in the metrics. */
+  readonly workers: RenderWorkers;
   readonly logger: Logger;
   /** A longer request body is refused with 413. */
   readonly maxBodyBytes: number;
@@ -18,15 +21,21 @@ export interface AppOptions {
 
 /** Builds a render shim that does not listen yet. */
 export async function createApp(options: AppOptions): Promise<Service> {
-  const { models, logger, maxBodyBytes, readTimeoutMs } = options;
+  const { models, workers, logger, maxBodyBytes, readTimeoutMs } = options;
   const service = await createService({
-    module: AppModule.register(models, new RenderMetrics()),
+    module: AppModule.register(models, new RenderMetrics(workers)),
     logger,
     bodyLimitBytes: maxBodyBytes,
     unknownPaths: UnknownPath,
     ...(readTimeoutMs !== undefined && { readTimeoutMs }),
   });
   service.useGlobalFilters(new RenderErrorFilter(logger));
-  behaveLikeVllm(service.getHttpAdapter().getInstance());
+  const fastify = service.getHttpAdapter().getInstance();
+  behaveLikeVllm(fastify);
+  fastify.addHook('onRequest', (request, reply, done) => {
+    const isProbe = request.routeOptions.url === '/readyz';
+    if (isProbe && !models.isReady) void reply.code(503).send('a model cannot be served');
+    else done();
+  });
   return service;
 }

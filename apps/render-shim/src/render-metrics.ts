@@ -1,4 +1,4 @@
-import { RenderError } from '@llm-d/render';
+import { RenderError, type RenderWorkers } from '@llm-d/render';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 import { type ModelRoute } from './model-backend.ts';
@@ -23,7 +23,7 @@ export class RenderMetrics {
   private readonly requests: Counter<'route' | 'mode' | 'model' | 'code'>;
   private readonly seconds: Histogram<'route'>;
 
-  constructor() {
+  constructor(workers: RenderWorkers) {
     const registers = [this.registry];
     collectDefaultMetrics({ register: this.registry });
     this.requests = new Counter({
@@ -38,6 +38,24 @@ export class RenderMetrics {
       labelNames: ['route'],
       buckets: BUCKETS,
       registers,
+    });
+    new Gauge({
+      name: 'render_queue_depth',
+      help: 'Work that waits for a worker: long texts, and images whose tensors are wanted',
+      labelNames: ['kind'],
+      registers,
+      collect() {
+        this.set({ kind: 'text' }, workers.queued.texts);
+        this.set({ kind: 'image' }, workers.queued.images);
+      },
+    });
+    new Gauge({
+      name: 'render_worker_restarts',
+      help: 'Image threads that were replaced because an image broke them or took too long',
+      registers,
+      collect() {
+        this.set(workers.restarts);
+      },
     });
     const running = (): number => this.running;
     new Gauge({

@@ -39,11 +39,12 @@ export function behaveLikeVllm(fastify: FastifyInstance): void {
 
 /** `{"detail": "Not Found"}` for every path without a route. */
 export class UnknownPath implements UnknownPathHandler {
-  async serve(_request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  async serve(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const body = '{"detail":"Not Found"}';
     reply.raw.writeHead(404, {
       'content-type': 'application/json',
       'content-length': Buffer.byteLength(body),
+      'x-request-id': request.id,
     });
     await new Promise<void>((resolve) => {
       reply.raw.end(body, resolve);

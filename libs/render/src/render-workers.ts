@@ -37,6 +37,11 @@ export class RenderWorkers {
     return { texts: this.gate.queued, images: this.tensors.queued };
   }
 
+  /** Image threads that were replaced because an image broke them or took too long. */
+  get restarts(): number {
+    return this.tensors.restarts;
+  }
+
   /** Stops the image threads; what they work on is rejected with a 503. */
   async close(): Promise<void> {
     await this.tensors.close();

@@ -41,6 +41,8 @@ export class TensorPool {
   private waiting: Waiting[] = [];
   private pendingBytes = 0;
   private isClosed = false;
+  /** Threads that an image broke or that were stopped over one. */
+  restarts = 0;
 
   constructor(limits: Partial<TensorLimits> = {}) {
     this.limits = { ...DEFAULT_LIMITS, ...limits };
@@ -120,7 +122,7 @@ export class TensorPool {
       return await thread.run(job, this.limits.imageTimeoutMs);
     } finally {
       if (thread.isAlive) this.idle.push(thread);
-      else this.threads.delete(thread);
+      else if (this.threads.delete(thread) && !this.isClosed) this.restarts += 1;
       this.dispatch();
     }
   }
