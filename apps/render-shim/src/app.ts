@@ -3,6 +3,7 @@ import { createService, type Service } from '@llm-d/service';
 import { type Logger } from '@llm-d/telemetry';
 
 import { AppModule } from './app.module.ts';
+import { requireBearer } from './bearer-auth.ts';
 import { type ModelTable } from './model-table.ts';
 import { RenderErrorFilter } from './render-error.filter.ts';
 import { RenderMetrics } from './render-metrics.ts';
@@ -17,6 +18,8 @@ export interface AppOptions {
   /** A longer request body is refused with 413. */
   readonly maxBodyBytes: number;
   readonly readTimeoutMs?: number;
+  /** One of them is asked for below `/v1`; empty or absent, nothing is. */
+  readonly bearerTokens?: readonly string[];
 }
 
 /** Builds a render shim that does not listen yet. */
@@ -31,6 +34,7 @@ export async function createApp(options: AppOptions): Promise<Service> {
   });
   service.useGlobalFilters(new RenderErrorFilter(logger));
   const fastify = service.getHttpAdapter().getInstance();
+  requireBearer(fastify, options.bearerTokens ?? []);
   behaveLikeVllm(fastify);
   fastify.addHook('onRequest', (request, reply, done) => {
     const isProbe = request.routeOptions.url === '/readyz';

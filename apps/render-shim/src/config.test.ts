@@ -31,6 +31,7 @@ describe('the configuration', () => {
       readTimeoutMs: 30_000,
       shutdownTimeoutMs: 30_000,
       drainDelayMs: 0,
+      bearerTokens: [],
       workers: { queue: 256 },
       models: [{ mode: 'embedded', profile: { maxImages: 32, maxImagePixels: 50_000_000 } }],
     });

@@ -8,6 +8,7 @@ import {
   integer,
   nearestName,
   setting,
+  textList,
 } from '@llm-d/config';
 import { type WorkerLimits } from '@llm-d/render';
 import { parseListenAddress, type ListenAddress } from '@llm-d/service';
@@ -24,6 +25,8 @@ export interface ShimConfig {
   readonly readTimeoutMs: number;
   readonly shutdownTimeoutMs: number;
   readonly drainDelayMs: number;
+  /** Asked for below `/v1`; empty = open. */
+  readonly bearerTokens: readonly string[];
   readonly workers: WorkerLimits;
   /** At least one. */
   readonly models: readonly ModelConfig[];
@@ -46,6 +49,7 @@ const shimFile = z.strictObject({
   read_timeout: duration.prefault('30s'),
   shutdown_timeout: duration.prefault('30s'),
   drain_delay: duration.prefault('0'),
+  auth: z.strictObject({ bearer_tokens: textList.prefault([]) }).prefault({}),
   limits: z
     .strictObject({
       max_body_bytes: integer('a positive number of bytes', 1).prefault(67_108_864),
@@ -66,6 +70,9 @@ const sources: Readonly<Record<string, string>> = {
   profile: 'SHIM_PROFILE',
   'served-model-name': 'SHIM_SERVED_MODEL_NAME',
 };
+
+/** Tokens are no flag: the list of processes would show them. */
+const TOKENS_VARIABLE = 'SHIM_BEARER_TOKENS';
 
 /**
  * Reads the configuration: flags win over `SHIM_*` variables, those over the file. Paths in the file count from the
@@ -100,6 +107,7 @@ export function loadShimConfig(
     readTimeoutMs: data.read_timeout,
     shutdownTimeoutMs: data.shutdown_timeout,
     drainDelayMs: data.drain_delay,
+    bearerTokens: environment[TOKENS_VARIABLE]?.split(',') ?? data.auth.bearer_tokens,
     workers: {
       queue: data.limits.max_queue,
       ...(data.workers.text !== 'auto' && { text: data.workers.text }),

@@ -18,7 +18,11 @@ export interface RunningShim {
 /** Starts a shim with these models; for tests. */
 export async function startShim(
   configs: readonly ModelConfig[],
-  options: { readonly maxBodyBytes?: number; readonly workers?: WorkerLimits } = {},
+  options: {
+    readonly maxBodyBytes?: number;
+    readonly workers?: WorkerLimits;
+    readonly bearerTokens?: readonly string[];
+  } = {},
 ): Promise<RunningShim> {
   const log: string[] = [];
   const logger = createLogger({
@@ -36,6 +40,7 @@ export async function startShim(
     models,
     workers,
     logger,
+    bearerTokens: options.bearerTokens ?? [],
     maxBodyBytes: options.maxBodyBytes ?? 64 << 20,
   });
   const running: RunningService = await startService(app, {
