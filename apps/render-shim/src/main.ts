@@ -6,12 +6,16 @@ import { createLogger } from '@llm-d/telemetry';
 import { createApp } from './app.ts';
 import { loadShimConfig } from './config.ts';
 import { loadModels } from './load-models.ts';
+import { profileCommand } from './profile-command.ts';
 
 process.exit(await main(process.argv.slice(2)));
 
-/** Starts the render shim and runs it until it is told to stop. Resolves to the exit code. */
+/** Runs a command, or the render shim until it is told to stop. Resolves to the exit code. */
 async function main(argv: readonly string[]): Promise<number> {
   try {
+    if (argv[0] === 'profile') {
+      return await profileCommand(argv.slice(1), (line) => process.stdout.write(`${line}\n`));
+    }
     return await serve(argv);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;

@@ -4,6 +4,8 @@ export { badRequest, overloaded, RenderError, unknownModel } from './errors.ts';
 export { mmHash, type HashAlgorithm, type HashScheme, type MmHashInput } from './image/mm-hash.ts';
 export { type JsonObject, type JsonValue } from './json/json-value.ts';
 export { type ProfileOptions } from './profile.ts';
+export { profileFileNames } from './profile-files.ts';
+export { type ProfileReport, reportProfile, type Support } from './profile-report.ts';
 export { RenderWorkers, type WorkerLimits } from './render-workers.ts';
 export { type RenderOptions, Renderer } from './renderer.ts';
 export { requestedModel } from './requested-model.ts';

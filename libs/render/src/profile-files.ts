@@ -73,6 +73,19 @@ const profileSettings = z.strictObject({
   resize_weights: z.enum(['torch', 'pillow']).optional(),
 });
 
+/** The files of a model directory that a profile is made of; folders end in a slash. */
+export const profileFileNames = [
+  'tokenizer.json',
+  'tokenizer_config.json',
+  'chat_template.jinja',
+  'chat_template.json',
+  'additional_chat_templates/',
+  'config.json',
+  'generation_config.json',
+  'preprocessor_config.json',
+  'processor_config.json',
+] as const;
+
 /** The parsed files of a profile directory. */
 export interface ProfileFiles {
   readonly directory: string;
@@ -86,6 +99,8 @@ export interface ProfileFiles {
   readonly jinjaTemplate: string | undefined;
   /** `chat_template.json`, the older place of a processor's template. */
   readonly processorTemplate: string | undefined;
+  /** `additional_chat_templates/tool_use.jinja`: for requests with tools. */
+  readonly toolTemplate: string | undefined;
 }
 
 /** Reads a profile directory; throws an error that names the file and what is wrong with it. */
@@ -118,6 +133,7 @@ export async function readProfileFiles(directory: string): Promise<ProfileFiles>
     preprocessorConfig:
       (await read('preprocessor_config.json', preprocessorConfig)) ??
       processorConfig?.image_processor,
+    toolTemplate: await readText(join(directory, 'additional_chat_templates/tool_use.jinja')),
     jinjaTemplate: await readText(join(directory, 'chat_template.jinja')),
     processorTemplate: (
       await read('chat_template.json', z.looseObject({ chat_template: z.string() }))

@@ -200,7 +200,8 @@ function chooseTemplate(files: ProfileFiles): (hasTools: boolean) => ChatTemplat
     Array.isArray(entry) ? entry.find((item) => item.name === name)?.template : undefined;
   const jinja = compile(files.jinjaTemplate);
   const tokenizerTemplate = jinja ?? compile(typeof entry === 'string' ? entry : named('default'));
-  const withTools = jinja ?? compile(named('tool_use')) ?? tokenizerTemplate;
+  const withTools =
+    compile(files.toolTemplate) ?? jinja ?? compile(named('tool_use')) ?? tokenizerTemplate;
   const withoutTools = jinja ?? compile(files.processorTemplate) ?? tokenizerTemplate;
   return (hasTools) => {
     const template = hasTools ? withTools : withoutTools;

@@ -51,6 +51,17 @@ export class Renderer {
     return this.profile.rootName;
   }
 
+  /** The form in which templates get message content; undefined for a model without a template. */
+  get contentFormat(): string | undefined {
+    const { contentFormat, template } = this.profile;
+    if (contentFormat !== 'auto' && contentFormat !== 'auto-legacy') return contentFormat;
+    try {
+      return template(false).contentFormat(contentFormat === 'auto-legacy');
+    } catch {
+      return undefined;
+    }
+  }
+
   /** Context length in tokens. */
   get maxModelLen(): number {
     return this.profile.maxModelLen;
