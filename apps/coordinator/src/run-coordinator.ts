@@ -8,6 +8,7 @@ import {
 } from '@llm-d/config';
 import { type MediaFetcherConfig } from '@llm-d/media';
 import {
+  isLoopback,
   Lifecycle,
   type ListenAddress,
   type MetricsListener,
@@ -26,7 +27,7 @@ import {
 } from '@llm-d/telemetry';
 import { createApp } from './app.ts';
 import { type Command, helpText, parseCommand } from './command-line.ts';
-import { isLoopback, startDebugServer } from './debug-server.ts';
+import { startDebugServer } from './debug-server.ts';
 import { explainConfiguration } from './explain-configuration.ts';
 import { programVersion } from './program-version.ts';
 

@@ -11,10 +11,12 @@ export { type CoordinatorConfig, eraDefaults, sections } from './schema.ts';
 export { stepsWithDefaults } from './step-params.ts';
 export {
   boolean,
+  booleanOrText,
   duration,
   header,
   headerNames,
   integer,
+  integerOrText,
   oneOf,
   setting,
   text,
