@@ -13,14 +13,16 @@ export {
   type TierAnswer,
 } from './cache/cache-tier.ts';
 export { defaultFreshnessRules, type FreshnessRules } from './cache/freshness.ts';
-export {
-  type CacheMode,
-  type CacheStatus,
-  MediaCache,
-  type MediaCacheConfig,
-} from './cache/media-cache.ts';
+export { type CacheMode, type CacheStatus, type CacheUse } from './cache/cache-query.ts';
+export { MediaCache, type MediaCacheConfig } from './cache/media-cache.ts';
 export { defaultMemoryTierLimits, MemoryTier, type MemoryTierLimits } from './cache/memory-tier.ts';
 export { RedisTier, type RedisTierConfig, type RedisTierState } from './cache/redis-tier.ts';
+export {
+  createMediaFetcher,
+  type MediaCacheSettings,
+  type MediaListener,
+  type MediaSettings,
+} from './create-media-fetcher.ts';
 export { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
 export { type DomainRule, parseAllowedDomains } from './domain-rules.ts';
 export { type EndedDownload } from './ended-download.ts';
@@ -35,7 +37,12 @@ export {
   type MediaErrorKind,
 } from './media-error.ts';
 export { MediaFetcher } from './media-fetcher.ts';
-export { MediaResult } from './media-result.ts';
+export {
+  type MediaFacts,
+  type MediaOrigin,
+  MediaResult,
+  type MediaTiming,
+} from './media-result.ts';
 export {
   type ContentCheck,
   defaultMediaFetchOptions,

@@ -23,7 +23,7 @@ export function inspect({ bytes, isCloseDelimited }: Body, rules: InspectRules):
   const doing = `downloading ${modality}`;
   const declared = cleanType(rules.contentTypeHeader ?? '');
   if (contentCheck === 'off') {
-    return new MediaResult(bytes, declared ?? unknownType);
+    return new MediaResult(bytes, declared ?? unknownType, { declaredType: declared });
   }
   if (bytes.length === 0) {
     throw new MediaError('media_content_invalid', `${doing}: the body is empty`);
@@ -37,7 +37,7 @@ export function inspect({ bytes, isCloseDelimited }: Body, rules: InspectRules):
     sniffed: sniffType(bytes),
   });
   if (modality !== 'image') {
-    return new MediaResult(bytes, contentType);
+    return new MediaResult(bytes, contentType, { declaredType: declared });
   }
   if ((isCloseDelimited || contentCheck === 'strict') && !hasWholeTail(contentType, bytes)) {
     throw isCloseDelimited
@@ -46,5 +46,5 @@ export function inspect({ bytes, isCloseDelimited }: Body, rules: InspectRules):
   }
   const size = imageSize(contentType, bytes);
   checkImageSize(doing, size, contentCheck, limits);
-  return new MediaResult(bytes, contentType, size);
+  return new MediaResult(bytes, contentType, { size, declaredType: declared });
 }

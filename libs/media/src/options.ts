@@ -1,4 +1,4 @@
-import { type CacheMode } from './cache/media-cache.ts';
+import { type CacheMode } from './cache/cache-query.ts';
 import { type DomainRule } from './domain-rules.ts';
 
 const mebibyte = 1024 * 1024;
@@ -38,6 +38,10 @@ export interface MediaFetchOptions {
   readonly allowedTypes?: Partial<Record<Modality, readonly string[]>> | undefined;
   /** Decoded bytes of `data:` URIs of the same request that count towards the total; 0 when absent. */
   readonly inlineBytes?: number;
+  /** Redirects of one item; that of the fetcher's limits when absent. */
+  readonly maxRedirects?: number;
+  /** Further attempts of one item; that of the fetcher's limits when absent. */
+  readonly maxRetries?: number;
   /** How a fetcher with a cache uses it; `default` when absent. */
   readonly cacheMode?: CacheMode;
 }

@@ -104,21 +104,29 @@ export class RedisTier implements SharedTier {
     if (entry === undefined || now >= entry.keepUntil) {
       return { media: undefined, failure, isUnavailable: false };
     }
-    const blobKey = `mf1:b:${entry.digest}`;
+    const bytes = await this.#read(entry.digest);
+    return {
+      media: bytes ? { entry, bytes } : undefined,
+      failure,
+      isUnavailable: bytes === undefined,
+    };
+  }
+
+  async readBytes(digest: string): Promise<Buffer | undefined> {
+    return (await this.#read(digest)) ?? undefined;
+  }
+
+  /** The bytes of a digest, null when they are not there; undefined when nobody can tell. */
+  async #read(digest: string): Promise<Buffer | null | undefined> {
+    const blobKey = `mf1:b:${digest}`;
     const bytes = await this.#run(() => this.#blob().getBuffer(blobKey));
-    if (bytes === undefined) {
-      return { media: undefined, failure, isUnavailable: true };
-    }
-    if (bytes === null) {
-      return { media: undefined, failure, isUnavailable: false };
-    }
     // Whoever may write to a shared Redis could otherwise put pictures into prompts.
-    if (digestOf(bytes) !== entry.digest) {
+    if (bytes && digestOf(bytes) !== digest) {
       this.#config.onState?.(this.#state, `${this.#server}: stored media differ from their digest`);
       await this.#run(() => this.#control.del(blobKey));
-      return { media: undefined, failure, isUnavailable: false };
+      return null;
     }
-    return { media: { entry, bytes }, failure, isUnavailable: false };
+    return bytes;
   }
 
   async write(key: string, { entry, bytes }: CachedMedia): Promise<void> {
