@@ -136,7 +136,9 @@ export const fetcherFile = z.strictObject({
   max_concurrent_downloads: positive
     .prefault(10)
     .describe('Downloads of one request at the same time.'),
-  global_max_downloads: positive.prefault(64).describe('Downloads of the process at the same time.'),
+  global_max_downloads: positive
+    .prefault(64)
+    .describe('Downloads of the process at the same time.'),
   global_max_queued_downloads: count
     .prefault(512)
     .describe('Downloads that wait for their turn: 503 beyond, and not ready.'),
@@ -149,7 +151,9 @@ export const fetcherFile = z.strictObject({
     .prefault([])
     .describe('Opens parts of private ranges, for example `10.20.0.0/16`.'),
   blocked_cidrs: textList.prefault([]).describe('Closes ranges, public ones too; wins over all.'),
-  allowed_domains: domains.prefault([]).describe('Hosts that may be asked; empty = any public one.'),
+  allowed_domains: domains
+    .prefault([])
+    .describe('Hosts that may be asked; empty = any public one.'),
   blocked_domains: domains.prefault([]).describe('Hosts that may not; wins over the above.'),
   allowed_ports: ports
     .prefault([])
@@ -204,7 +208,11 @@ export const fetcherFile = z.strictObject({
 });
 
 /** Flags that set a key. */
-export const fetcherFlags = { listen: 'listen', 'log-level': 'log_level', 'token-file': 'token_file' };
+export const fetcherFlags = {
+  listen: 'listen',
+  'log-level': 'log_level',
+  'token-file': 'token_file',
+};
 
 /**
  * Reads the configuration: flags win over `MEDIA_*` variables, those over the file. Throws a ConfigError that names every

@@ -1,4 +1,9 @@
-import { type MediaError, type MediaFetcher, type Modality, type RedisTierState } from '@llm-d/media';
+import {
+  type MediaError,
+  type MediaFetcher,
+  type Modality,
+  type RedisTierState,
+} from '@llm-d/media';
 import { type Admission } from '@llm-d/service';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type DigestedMedia } from './describe-media.ts';
@@ -17,10 +22,11 @@ const redisStates: readonly RedisTierState[] = ['ok', 'full', 'down'];
 /** The metrics of media-fetcher.md 11. No label holds a host or a URL. */
 export class FetcherMetrics {
   readonly registry = new Registry();
-  readonly #fetches = this.#counter('media_fetch_total', 'Items that ended, by code; ok when whole.', [
-    'modality',
-    'code',
-  ]);
+  readonly #fetches = this.#counter(
+    'media_fetch_total',
+    'Items that ended, by code; ok when whole.',
+    ['modality', 'code'],
+  );
   readonly #seconds = this.#histogram(
     'media_fetch_seconds',
     'Time of items that came whole, by phase.',
@@ -71,7 +77,11 @@ export class FetcherMetrics {
     });
     gauge('media_requests_running', 'Requests that are served.', () => admission.running);
     gauge('media_requests_queued', 'Requests that wait for their turn.', () => admission.queued);
-    gauge('media_held_bytes', 'Bytes of request bodies and answers.', () => admission.bodyBytesHeld);
+    gauge(
+      'media_held_bytes',
+      'Bytes of request bodies and answers.',
+      () => admission.bodyBytesHeld,
+    );
     new Counter({
       name: 'media_requests_refused_total',
       help: 'Requests that were turned away.',

@@ -1,9 +1,4 @@
-import {
-  MediaError,
-  type MediaFetcher,
-  type MediaFetchOptions,
-  type MediaRef,
-} from '@llm-d/media';
+import { MediaError, type MediaFetcher, type MediaFetchOptions, type MediaRef } from '@llm-d/media';
 import { type Logger } from '@llm-d/telemetry';
 import { type DigestedMedia, digested } from './describe-media.ts';
 import { type FetcherMetrics } from './fetcher-metrics.ts';
@@ -121,7 +116,8 @@ export class MediaCalls {
       ...{ origin_status: originStatus, detail: logDetail },
       ms: Math.round(performance.now() - startedAt),
     };
-    if (code === 'media_internal') this.#logger.error({ ...fields, err: error.cause }, 'not fetched');
+    if (code === 'media_internal')
+      this.#logger.error({ ...fields, err: error.cause }, 'not fetched');
     else if (audited.has(code)) this.#logger.warn(fields, 'not fetched');
     else this.#logger.info(fields, 'not fetched');
   }

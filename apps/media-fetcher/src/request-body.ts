@@ -1,3 +1,4 @@
+import { type MediaFetchOptions } from '@llm-d/media';
 import { RequestError } from '@llm-d/service';
 import { z } from 'zod';
 
@@ -72,6 +73,11 @@ export type BatchBody = z.output<typeof batchBody>;
 
 /** What a body may have beside its inline media, in bytes. */
 const maxPlainBytes = 1024 * 1024;
+
+/** The longest body there can be: every byte that one request may have, inline. */
+export function maxInlineBodyBytes({ maxTotalDownloadBytes }: MediaFetchOptions): number {
+  return Math.ceil(maxTotalDownloadBytes / 3) * 4 + maxPlainBytes + maxBatchItems * 1024;
+}
 
 /** Reads the body of a fetch. @throws RequestError that names the member at fault. */
 export function readFetchBody(body: Buffer): FetchBody {

@@ -38,7 +38,8 @@ export function tighten(ceiling: MediaFetchOptions, wanted: CallOptions): MediaF
     maxTotalDownloadBytes: least(ceiling.maxTotalDownloadBytes, wanted.max_total_bytes),
     allowPrivateNetworks: ceiling.allowPrivateNetworks && (wanted.allow_private_networks ?? true),
     allowedDomains: intersectDomains(ceiling.allowedDomains, readDomains(wanted.allowed_domains)),
-    contentCheck: checks.indexOf(check) > checks.indexOf(ceiling.contentCheck) ? check : ceiling.contentCheck,
+    contentCheck:
+      checks.indexOf(check) > checks.indexOf(ceiling.contentCheck) ? check : ceiling.contentCheck,
     allowedTypes: byModality((modality) =>
       intersectTypes(allowedTypes(modality, ceiling), wanted.allowed_types?.[modality]),
     ),

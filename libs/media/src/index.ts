@@ -24,7 +24,7 @@ export {
   type MediaSettings,
 } from './create-media-fetcher.ts';
 export { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
-export { type DomainRule, parseAllowedDomains } from './domain-rules.ts';
+export { type DomainRule, matchesDomain, parseAllowedDomains } from './domain-rules.ts';
 export { type EndedDownload } from './ended-download.ts';
 export { type MediaFetcherConfig } from './fetcher-config.ts';
 export { type ProxyConfig } from './guarded-dispatcher.ts';
@@ -52,6 +52,7 @@ export {
   type MediaRef,
   type Modality,
 } from './options.ts';
+export { allowedTypes } from './media-type.ts';
 export { redactUrl } from './redact.ts';
 export { type ResolveHost } from './resolve-host.ts';
 export { sniffType } from './sniff-type.ts';

@@ -42,11 +42,7 @@ export class ErrorFilter implements ExceptionFilter {
     logger: Logger,
     lingerBytes: number,
     pending: PendingBodies,
-    {
-      observer,
-      logFields = () => undefined,
-      errorResponse = toErrorResponse,
-    }: Watchers = {},
+    { observer, logFields = () => undefined, errorResponse = toErrorResponse }: Watchers = {},
   ) {
     this.#logger = logger;
     this.#lingerBytes = lingerBytes;
@@ -70,7 +66,8 @@ export class ErrorFilter implements ExceptionFilter {
     else this.#logger.info({ ...ids, status, code, error: message }, 'request refused');
     const response = reply.raw;
     const isOpen = !response.destroyed && !response.writableEnded;
-    const answer = isOpen && !response.headersSent ? this.#errorResponse(error, request.id) : undefined;
+    const answer =
+      isOpen && !response.headersSent ? this.#errorResponse(error, request.id) : undefined;
     this.#observer?.refused(request, {
       error,
       requestBytes: readBytes(request, error),

@@ -1,0 +1,53 @@
+import { describe, expect, it } from '@jest/globals';
+import { matchesDomain, parseAllowedDomains } from '@llm-d/media';
+import { intersectDomains } from './intersect-domains.ts';
+
+const entries = [
+  ...['example.com', '*.example.com', '.example.com', 'a.example.com', '*.a.example.com'],
+  ...['.a.example.com', 'https://example.com', 'example.com:8080', 'https://.example.com:8443'],
+  ...['other.org', '192.0.2.1', 'badexample.com'],
+];
+const hosts = ['example.com', 'a.example.com', 'b.a.example.com', 'x.example.com', 'other.org'];
+const urls = [...hosts, 'badexample.com', '192.0.2.1'].flatMap((host) =>
+  ['http://H/', 'https://H/', 'http://H:8080/', 'https://H:8443/'].map(
+    (form) => new URL(form.replace('H', host)),
+  ),
+);
+
+describe('intersectDomains', () => {
+  it('covers exactly what both lists cover', () => {
+    for (const one of entries) {
+      for (const other of entries) {
+        for (const third of entries) {
+          const a = parseAllowedDomains([one, third]);
+          const b = parseAllowedDomains([other]);
+          const both = intersectDomains(a, b);
+          for (const url of urls) {
+            const expected = matchesDomain(url, a) && matchesDomain(url, b);
+            expect({
+              a: [one, third],
+              b: other,
+              url: url.href,
+              is: matchesDomain(url, both),
+            }).toEqual({
+              ...{ a: [one, third], b: other, url: url.href, is: expected },
+            });
+          }
+        }
+      }
+    }
+  });
+
+  it('an empty list takes nothing away', () => {
+    const rules = parseAllowedDomains(['example.com']);
+    expect(intersectDomains([], rules)).toEqual(rules);
+    expect(intersectDomains(rules, [])).toEqual(rules);
+    expect(intersectDomains([], [])).toEqual([]);
+  });
+
+  it('lists without a common host allow none, not all', () => {
+    const none = intersectDomains(parseAllowedDomains(['a.org']), parseAllowedDomains(['b.org']));
+    expect(none).not.toEqual([]);
+    expect(matchesDomain(new URL('http://a.org/'), none)).toBe(false);
+  });
+});
