@@ -29,7 +29,8 @@ beforeAll(async () => {
       response.writeHead(200, { 'content-encoding': 'zstd' }).end(png);
     } else if (url.startsWith('/to/')) {
       response.writeHead(302, { location: decodeURIComponent(url.slice(4)) }).end();
-    } else if (url.startsWith('/nowhere')) response.writeHead(302).end();
+    } else if (url === '/loop') response.writeHead(302, { location: '/loop' }).end();
+    else if (url.startsWith('/nowhere')) response.writeHead(302).end();
     else {
       const headers = { etag: '"abc"', 'last-modified': 'Mon, 01 Jan 2024 00:00:00 GMT' };
       response.writeHead(200, { 'content-type': 'image/jpeg', ...headers }).end(png);
@@ -52,7 +53,7 @@ interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly bytes: Buffer;
-  json(): Record<string, unknown>;
+  readonly json: () => Record<string, unknown>;
 }
 
 async function post(
@@ -61,18 +62,17 @@ async function post(
   headers: Record<string, string> = {},
   to = fetcher,
 ): Promise<Answer> {
-  const answer = (await supertest(to.url)
+  const answer: unknown = await supertest(to.url)
     .post(path)
     .set({ 'content-type': 'application/json', ...headers })
     .responseType('blob')
-    .send(typeof body === 'string' ? body : JSON.stringify(body))) as unknown as Response;
-  return answerOf(answer);
+    .send(typeof body === 'string' ? body : JSON.stringify(body));
+  return answerOf(answer as Response);
 }
 
 async function get(path: string, headers: Record<string, string> = {}, to = fetcher) {
-  return answerOf(
-    (await supertest(to.url).get(path).set(headers).responseType('blob')) as unknown as Response,
-  );
+  const answer: unknown = await supertest(to.url).get(path).set(headers).responseType('blob');
+  return answerOf(answer as Response);
 }
 
 interface Response extends Omit<Answer, 'bytes' | 'json'> {
@@ -81,7 +81,12 @@ interface Response extends Omit<Answer, 'bytes' | 'json'> {
 
 function answerOf({ status, headers, body }: Response): Answer {
   const bytes = Buffer.isBuffer(body) ? body : Buffer.alloc(0);
-  return { status, headers, bytes, json: () => JSON.parse(bytes.toString()) as never };
+  return {
+    status,
+    headers,
+    bytes,
+    json: () => JSON.parse(bytes.toString()) as Record<string, unknown>,
+  };
 }
 
 const fetchPath = '/v1/media/fetch';
@@ -222,8 +227,7 @@ describe('POST /v1/media/fetch (media-fetcher.md 1.4)', () => {
       await post(fetchPath, body, {}, cached),
       await post(fetchPath, body, {}, cached),
     ];
-    const { request_id: _id, ...rest } = first.json();
-    expect(second.json()).toMatchObject(rest);
+    expect(second.json()).toEqual({ ...first.json(), request_id: second.headers['x-request-id'] });
     expect(origin.asked.filter((path) => path.includes('remembered'))).toHaveLength(1);
   });
 });
@@ -416,7 +420,7 @@ describe('problem documents (1.6)', () => {
     { code: 'media_host_not_allowed', status: 403, url: () => 'http://localhost/' },
     { code: 'media_address_blocked', status: 403, url: () => 'http://169.254.169.254/SECRET' },
     { code: 'media_redirect_blocked', status: 403, url: () => pngUrl('/to/http%3A%2F%2F10.0.0.1') },
-    { code: 'media_too_many_redirects', status: 400, url: () => pngUrl('/to/%2Fto%2F') },
+    { code: 'media_too_many_redirects', status: 400, url: () => pngUrl('/loop') },
     { code: 'media_redirect_invalid', status: 502, url: () => pngUrl('/nowhere') },
     { code: 'media_data_uri_invalid', status: 400, url: () => 'data:image/png,SECRET' },
     { code: 'media_type_not_allowed', status: 415, url: () => pngUrl('/html') },

@@ -77,7 +77,9 @@ export function checkValues<Schema extends z.ZodObject>(
       if (issue.code === 'unrecognized_keys') {
         return issue.keys.map((key) => unknownKey(path === '' ? key : `${path}.${key}`, known));
       }
-      return [describeProblem(path, issue.message, valueAt(values, issue.path))];
+      // The plural is no name that `describeProblem` knows for a secret.
+      const isSecret = path === 'tokens' || path.startsWith('tokens.');
+      return [describeProblem(path, issue.message, isSecret ? '***' : valueAt(values, issue.path))];
     }),
   );
 }

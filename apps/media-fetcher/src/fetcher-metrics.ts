@@ -75,6 +75,9 @@ export class FetcherMetrics {
     gauge('media_buffered_bytes', 'Bytes of unfinished downloads.', () => {
       return fetcher.stats().bufferedBytes;
     });
+    gauge('media_singleflight_waiters', 'Callers that wait for a download of another.', () => {
+      return fetcher.coalescedWaiters;
+    });
     gauge('media_requests_running', 'Requests that are served.', () => admission.running);
     gauge('media_requests_queued', 'Requests that wait for their turn.', () => admission.queued);
     gauge(

@@ -16,26 +16,21 @@ const urls = [...hosts, 'badexample.com', '192.0.2.1'].flatMap((host) =>
 
 describe('intersectDomains', () => {
   it('covers exactly what both lists cover', () => {
-    for (const one of entries) {
-      for (const other of entries) {
-        for (const third of entries) {
-          const a = parseAllowedDomains([one, third]);
-          const b = parseAllowedDomains([other]);
-          const both = intersectDomains(a, b);
+    const rules = entries.map((entry) => parseAllowedDomains([entry]));
+    const wrong: unknown[] = [];
+    for (const one of rules) {
+      for (const other of rules) {
+        for (const third of rules) {
+          const a = [...one, ...third];
+          const both = intersectDomains(a, other);
           for (const url of urls) {
-            const expected = matchesDomain(url, a) && matchesDomain(url, b);
-            expect({
-              a: [one, third],
-              b: other,
-              url: url.href,
-              is: matchesDomain(url, both),
-            }).toEqual({
-              ...{ a: [one, third], b: other, url: url.href, is: expected },
-            });
+            const expected = matchesDomain(url, a) && matchesDomain(url, other);
+            if (matchesDomain(url, both) !== expected) wrong.push({ a, other, url: url.href });
           }
         }
       }
     }
+    expect(wrong).toEqual([]);
   });
 
   it('an empty list takes nothing away', () => {

@@ -17,6 +17,10 @@ export class RunningCalls {
   /** Watches over an answer until its connection closes or it is written. */
   watch(response: ServerResponse): AbortSignal {
     const running = new AbortController();
+    if (response.closed) {
+      running.abort(new Error('the caller left'));
+      return running.signal;
+    }
     this.#running.add(running);
     const timer = setTimeout(() => {
       running.abort(new Error('the answer took too long'));
