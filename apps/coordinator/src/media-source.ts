@@ -3,6 +3,7 @@ import {
   type MediaFetcher,
   type MediaFetchOptions,
   parseAllowedDomains,
+  reportedFault,
 } from '@llm-d/media';
 import { type MediaLimits, type MediaSource } from '@llm-d/pipeline';
 
@@ -29,5 +30,6 @@ export function mediaSource(fetcher: MediaFetcher): MediaSource {
     checkDataUri: (uri, modality, limits) => {
       fetcher.parseDataUri(uri, optionsFor(limits), modality);
     },
+    faultOf: reportedFault,
   };
 }

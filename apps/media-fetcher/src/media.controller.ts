@@ -144,9 +144,14 @@ async function answering(
 ): Promise<void> {
   try {
     await work();
-  } catch (error) {
-    if (!(error instanceof MediaError)) throw error;
+  } catch (thrown) {
+    if (!(thrown instanceof MediaError)) throw thrown;
     if (reply.raw.destroyed) return;
+    // The caller is there: its download was ended by the end of this process.
+    const error =
+      thrown.code === 'media_cancelled'
+        ? new MediaError('media_overloaded', 'downloading media: shutting down')
+        : thrown;
     const { index } = error;
     const id = index === undefined ? undefined : (batch?.items[index]?.id ?? String(index));
     const place = batch && index !== undefined && id !== undefined ? { index, id } : undefined;

@@ -54,5 +54,6 @@ export {
 } from './options.ts';
 export { allowedTypes } from './media-type.ts';
 export { redactUrl } from './redact.ts';
+export { type ReportedFault, reportedFault } from './reported-fault.ts';
 export { type ResolveHost } from './resolve-host.ts';
 export { sniffType } from './sniff-type.ts';

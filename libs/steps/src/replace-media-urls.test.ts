@@ -4,6 +4,7 @@ import {
   type MediaLimits,
   type MediaReference,
   type MediaSource,
+  type ReportedMediaFault,
   type RequestContext,
 } from '@llm-d/pipeline';
 import { requestContext } from '@llm-d/pipeline/testing';
@@ -68,6 +69,10 @@ class SmallSource implements MediaSource {
     this.checked.push(text);
     if (!/^data:image\/\w+;base64,/i.test(text))
       throw new Fault('media_type', 400, 'an image type is expected');
+  }
+
+  faultOf({ code, detail, index }: ReportedMediaFault): Error {
+    return new Fault(code, 400, detail, index);
   }
 }
 
@@ -229,6 +234,7 @@ describe('replace-media-urls', () => {
     const broken: MediaSource = {
       checkLimits() {},
       checkDataUri() {},
+      faultOf: ({ detail }) => new Error(detail),
       fetchMany: () => Promise.reject(new TypeError('bug')),
     };
     const ctx = requestContext({ body: bodyOf(part('http://media/png/a')) });

@@ -6,14 +6,19 @@ import {
   isMediaFault,
   type MediaContent,
   type MediaLimits,
+  type MediaReference,
   MediaRefusedError,
+  type MediaSource,
   type Modality,
+  type RequestContext,
+  type StepDependencies,
 } from '@llm-d/pipeline';
 import { z } from 'zod';
 import { audioUri } from './inline-audio.ts';
 import { type MediaPart, mediaParts } from './media-parts.ts';
 import { modalityNotServed } from './other-media.ts';
-import { bytesPerMb, count, flag, mediaMb, positiveInteger } from './params.ts';
+import { bytesPerMb, count, flag, httpAddress, mediaMb, positiveInteger } from './params.ts';
+import { MediaFetcherUnreachable, RemoteMedia } from './remote-media.ts';
 
 const ownMb = (what: string) =>
   mediaMb.optional().describe(`MB of one ${what}; absent = \`max_download_size\`.`);
@@ -22,6 +27,8 @@ const ownTypes = (builtIn: string) =>
     .array(text, { error: 'a list of media types' })
     .optional()
     .describe(`Types accepted instead of ${builtIn}; empty = any.`);
+
+const type = 'replace-media-urls';
 
 const modalities = ['image', 'video', 'audio'] as const;
 
@@ -40,8 +47,25 @@ function byModality<T, R>(
 
 /** Makes every media part self-contained: downloads what is given by URL and puts it in as a `data:` URI. */
 export const replaceMediaUrls = defineStep({
-  type: 'replace-media-urls',
+  type,
   params: z.strictObject({
+    mode: oneOf('local', 'remote')
+      .prefault('local')
+      .describe(
+        '`remote` has a [media fetcher](apps/media-fetcher.md) download; the stricter of both configurations counts.',
+      ),
+    address: httpAddress.optional().describe('The media fetcher, with `mode: remote`.'),
+    token: text
+      .prefault('')
+      .describe('Shown to the media fetcher; best set by its environment variable.'),
+    fallback: oneOf('fail', 'local')
+      .prefault('fail')
+      .describe(
+        'When no media fetcher is there: `fail` answers 502, `local` downloads in this process.',
+      ),
+    connect_timeout: duration
+      .prefault('2s')
+      .describe('How long a connection to the media fetcher may take.'),
     download_timeout: duration
       .prefault('10s')
       .describe('Whole time of one item: name resolution, redirects and body.'),
@@ -70,7 +94,7 @@ export const replaceMediaUrls = defineStep({
     allowed_video_content_types: ownTypes('MP4, WebM and QuickTime'),
     allowed_audio_content_types: ownTypes('WAV, MP3, Ogg, FLAC, MP4 and WebM'),
   }),
-  create(params, { media, hasTokensInLegs }) {
+  create(params, { media, openUpstream, hasTokensInLegs }) {
     const maxEntries = params.max_multimodal_entries;
     const limits: MediaLimits = {
       downloadTimeoutMs: params.download_timeout,
@@ -97,6 +121,21 @@ export const replaceMediaUrls = defineStep({
       ),
     };
     media.checkLimits(limits);
+    const remoteMedia =
+      params.mode === 'remote' ? openRemoteMedia(params, media, openUpstream) : undefined;
+    const fetchMany = async (
+      references: readonly MediaReference[],
+      ctx: RequestContext,
+    ): Promise<readonly MediaContent[]> => {
+      try {
+        if (remoteMedia) return await remoteMedia.fetchMany(references, limits, ctx);
+      } catch (error) {
+        if (!(error instanceof MediaFetcherUnreachable)) throw error;
+        if (params.fallback === 'fail') throw error.cause;
+        ctx.log.warn({ step: type }, 'no media fetcher is there, media is downloaded here');
+      }
+      return media.fetchMany(references, limits, ctx.signal);
+    };
     return async (ctx) => {
       const parts = mediaParts(ctx, params.modalities);
       if (maxEntries > 0 && parts.length > maxEntries) {
@@ -119,9 +158,7 @@ export const replaceMediaUrls = defineStep({
       }
       if (remote.length > 0) {
         const references = remote.map(({ url, modality }) => ({ url: url.text() ?? '', modality }));
-        const contents = await refusing(remote, () =>
-          media.fetchMany(references, limits, ctx.signal),
-        );
+        const contents = await refusing(remote, () => fetchMany(references, ctx));
         ctx.body = ctx.body.patch(contents.flatMap((content, i) => inlined(remote[i], content)));
       }
       // Render describes images only, and features are matched with these entries by position.
@@ -131,6 +168,29 @@ export const replaceMediaUrls = defineStep({
     };
   },
 });
+
+const idleConnectionMs = 30_000;
+
+/** @throws Error for the operator when there is no address. */
+function openRemoteMedia(
+  params: { address?: string | undefined; token: string; connect_timeout: number },
+  { faultOf }: MediaSource,
+  openUpstream: StepDependencies['openUpstream'],
+): RemoteMedia {
+  const { address, token, connect_timeout: connectTimeoutMs } = params;
+  if (address === undefined) {
+    throw new Error('address: expected the address of a media fetcher with mode: remote');
+  }
+  const client = openUpstream({
+    address,
+    connectTimeoutMs,
+    // The deadline of a call depends on how much it asks for.
+    ...{ headersTimeoutMs: 0, bodyTimeoutMs: 0, callTimeoutMs: 0 },
+    idleTimeoutMs: idleConnectionMs,
+    maxAnswerBytes: 0,
+  });
+  return new RemoteMedia({ step: type, client, token, faultOf });
+}
 
 const scheme = Buffer.from('data:');
 

@@ -20,6 +20,7 @@ import { buildPipeline } from './build-pipeline.ts';
 export const inlineMedia: MediaSource = {
   checkLimits() {},
   checkDataUri() {},
+  faultOf: ({ detail }) => new Error(detail),
   fetchMany: () => Promise.reject(new Error('no media by URL in this test')),
 };
 
@@ -172,3 +173,15 @@ export const seedWire: StepDependencies['wire'] = {
   legRequestId: 'shared',
   pinHeader: 'x-prefill-pin-host-port',
 };
+
+/** One item as a media fetcher sends it. */
+export function frame(
+  bytes: Uint8Array = Buffer.alloc(0),
+  type = 'image/png',
+  byteLength = bytes.length,
+): Buffer {
+  const header = Buffer.from(JSON.stringify({ content_type: type, byte_length: byteLength }));
+  const head = Buffer.alloc(4);
+  head.writeUInt32BE(header.length);
+  return Buffer.concat([head, header, bytes]);
+}
