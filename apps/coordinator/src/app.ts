@@ -1,5 +1,5 @@
 import { ConfigError, type CoordinatorConfig } from '@llm-d/config';
-import { MediaFetcher, type MediaFetcherConfig } from '@llm-d/media';
+import { createMediaFetcher, type MediaSettings } from '@llm-d/media';
 import { HandoffCounts, headerPolicy, type StepDefinition } from '@llm-d/pipeline';
 import {
   Admission,
@@ -25,8 +25,8 @@ import { edgeMetrics } from './request-metrics.ts';
 export interface AppOptions {
   readonly config: CoordinatorConfig;
   readonly logger: Logger;
-  /** How media is downloaded; the proxies of the environment, for one. */
-  readonly media?: MediaFetcherConfig;
+  /** How media is downloaded and kept: the section `media` and the proxies of the environment. */
+  readonly media?: MediaSettings;
   /** Where SGLang prefill pods wait for decode pods; 8998 when absent. */
   readonly bootstrapPort?: number;
   /** What counts the requests; one of its own when absent. */
@@ -57,12 +57,23 @@ export interface Coordinator {
 export async function createApp(options: AppOptions): Promise<Coordinator> {
   const { config, logger, tracing, metrics = new CoordinatorMetrics() } = options;
   const { server, pipeline: pipelineConfig } = config;
-  const fetcher = new MediaFetcher({
-    ...options.media,
+  const fetcher = createMediaFetcher(options.media, {
     onDownload: (download) => {
       metrics.downloadEnded(download);
     },
+    onItem: (item) => {
+      metrics.media.itemEnded(item);
+    },
+    onCacheUse: (status, tier) => {
+      metrics.media.cacheUsed(status, tier);
+    },
+    onRedisState: (state, reason) => {
+      metrics.media.redisBecame(state);
+      logger[state === 'ok' ? 'info' : 'warn']({ media_redis: state }, `media cache: ${reason}`);
+    },
   });
+  metrics.watchMedia(fetcher);
+  if (options.media?.cache?.redisUrl) metrics.media.redisBecame('ok');
   const handoffs = new HandoffCounts();
   const { pipeline, gateway, warnings } = configurePipeline(
     config,

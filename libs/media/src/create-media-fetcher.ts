@@ -4,6 +4,7 @@ import { MediaCache } from './cache/media-cache.ts';
 import { MemoryTier, type MemoryTierLimits } from './cache/memory-tier.ts';
 import { RedisTier, type RedisTierConfig, type RedisTierState } from './cache/redis-tier.ts';
 import { type EndedDownload } from './ended-download.ts';
+import { type EndedItem } from './ended-item.ts';
 import { type MediaFetcherConfig } from './fetcher-config.ts';
 import { MediaFetcher } from './media-fetcher.ts';
 
@@ -11,7 +12,7 @@ import { MediaFetcher } from './media-fetcher.ts';
 export interface MediaCacheSettings {
   /** `redis://` or `rediss://`; memory alone when absent or empty. */
   readonly redisUrl?: string;
-  readonly redis?: Omit<RedisTierConfig, 'url' | 'onState' | 'now'>;
+  readonly redis?: Omit<RedisTierConfig, 'url' | 'secret' | 'onState' | 'now'>;
   readonly memory?: Partial<MemoryTierLimits>;
   readonly rules?: Partial<FreshnessRules>;
   /** Keys the names of URLs; all who share a Redis need the same. */
@@ -23,7 +24,7 @@ export interface MediaCacheSettings {
 }
 
 /** A whole fetcher as plain values, for everybody who runs one. */
-export interface MediaSettings extends Omit<MediaFetcherConfig, 'cache' | 'onDownload'> {
+export interface MediaSettings extends Omit<MediaFetcherConfig, 'cache' | 'onDownload' | 'onItem'> {
   /** Without it every reference is downloaded. */
   readonly cache?: MediaCacheSettings | undefined;
 }
@@ -32,6 +33,8 @@ export interface MediaSettings extends Omit<MediaFetcherConfig, 'cache' | 'onDow
 export interface MediaListener {
   /** Every download that was tried on the network, when it has ended. */
   onDownload?(download: EndedDownload): void;
+  /** Every reference, when it has ended. */
+  onItem?(item: EndedItem): void;
   /** Every reference that was looked for in the cache. */
   onCacheUse?(status: CacheStatus, tier: CacheUse['tier']): void;
   /** When Redis stops and starts to be used, and what it does wrong; the reason names no credentials. */
@@ -50,6 +53,7 @@ export function createMediaFetcher(
   return new MediaFetcher({
     ...config,
     onDownload: (download) => listener.onDownload?.(download),
+    onItem: (item) => listener.onItem?.(item),
     ...(cache && { cache: createCache(cache, listener) }),
   });
 }
@@ -68,6 +72,7 @@ function createCache(
       shared: new RedisTier({
         ...redis,
         url: redisUrl,
+        ...(secret !== undefined && { secret }),
         onState: (state, reason) => listener.onRedisState?.(state, reason),
       }),
     }),

@@ -26,8 +26,10 @@ export {
 export { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
 export { type DomainRule, matchesDomain, parseAllowedDomains } from './domain-rules.ts';
 export { type EndedDownload } from './ended-download.ts';
+export { type EndedItem } from './ended-item.ts';
 export { type MediaFetcherConfig } from './fetcher-config.ts';
 export { type ProxyConfig } from './guarded-dispatcher.ts';
+export { type ImageDetails, imageDetails } from './image-details.ts';
 export { imageSize, type ImageSize } from './image-size.ts';
 export {
   MediaError,
@@ -42,6 +44,7 @@ export {
   type MediaOrigin,
   MediaResult,
   type MediaTiming,
+  type MediaTransform,
 } from './media-result.ts';
 export {
   type ContentCheck,
@@ -57,3 +60,4 @@ export { redactUrl } from './redact.ts';
 export { type ReportedFault, reportedFault } from './reported-fault.ts';
 export { type ResolveHost } from './resolve-host.ts';
 export { sniffType } from './sniff-type.ts';
+export { type TransformRules } from './transform/rules.ts';

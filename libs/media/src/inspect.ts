@@ -32,7 +32,7 @@ export function inspect({ bytes, isCloseDelimited }: Body, rules: InspectRules):
     doing,
     modality,
     contentCheck,
-    allowed: allowedTypes(modality, options),
+    allowed: downloadedTypes(modality, options),
     declared,
     sniffed: sniffType(bytes),
   });
@@ -47,4 +47,13 @@ export function inspect({ bytes, isCloseDelimited }: Body, rules: InspectRules):
   const size = imageSize(contentType, bytes);
   checkImageSize(doing, size, contentCheck, limits);
   return new MediaResult(bytes, contentType, { size, declaredType: declared });
+}
+
+/** What may be downloaded: what may be passed on, and images that are converted before. */
+function downloadedTypes(modality: Modality, options: MediaFetchOptions): readonly string[] {
+  const allowed = allowedTypes(modality, options);
+  const { transcodeImageTypes = [] } = options;
+  return modality !== 'image' || allowed.length === 0
+    ? allowed
+    : [...allowed, ...transcodeImageTypes];
 }

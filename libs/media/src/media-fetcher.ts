@@ -1,5 +1,6 @@
 import { type Reservation, TotalBudget } from './budget.ts';
 import { cachedDownload } from './cache/cached-download.ts';
+import { withDeadline } from './deadline.ts';
 import { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
 import { Downloader, type DownloadStats } from './downloader.ts';
 import { type MediaFetcherConfig } from './fetcher-config.ts';
@@ -14,6 +15,7 @@ import {
   type Modality,
 } from './options.ts';
 import { Routes } from './routes.ts';
+import { ImageTransformer } from './transform/image-transformer.ts';
 import { toMediaError } from './transport-error.ts';
 import { checkHttpUrl } from './url-policy.ts';
 
@@ -24,6 +26,10 @@ interface Group {
   /** The checked URL, or the decoded bytes of a `data:` URI. */
   readonly source: URL | MediaResult;
 }
+
+/** Whether images of a call are decoded here at all. */
+const decodes = ({ transform, transcodeImageTypes, decodesStrictly }: MediaFetchOptions): boolean =>
+  transform?.mode === 'fit' || (transcodeImageTypes ?? []).length > 0 || decodesStrictly === true;
 
 const isDataUri = (url: string): boolean => /^data:/i.test(url);
 
@@ -36,6 +42,7 @@ export class MediaFetcher {
   readonly #limits: MediaLimits;
   readonly #routes: Routes;
   readonly #downloader: Downloader;
+  readonly #transformer: ImageTransformer;
   readonly #running = new Set<Promise<unknown>>();
   /** Rules of the process that decide what may be read from a cache that others fill too. */
   readonly #policyText: string;
@@ -49,6 +56,7 @@ export class MediaFetcher {
     this.#policyText = cache === undefined ? '' : JSON.stringify(rules);
     this.#routes = new Routes(config, this.#limits);
     this.#downloader = new Downloader(config, this.#limits, this.#routes);
+    this.#transformer = new ImageTransformer(this.#limits, cache);
   }
 
   /**
@@ -149,6 +157,9 @@ export class MediaFetcher {
         if (call.signal.aborted) {
           return;
         }
+        const startedAt = performance.now();
+        const end = (result?: MediaResult, error?: MediaError): void =>
+          this.#ended(group.ref.modality, startedAt, result, error);
         try {
           const memory = this.#downloader.reserve(group.ref.modality, options);
           reservations.push(memory);
@@ -156,9 +167,13 @@ export class MediaFetcher {
           for (const index of group.indices) {
             results[index] = result;
           }
+          end(result);
         } catch (error) {
+          const itemFailure = toMediaError(error, 'body', 'media');
+          // Its own failure, or that of another item which ended the call.
+          end(undefined, call.signal.aborted ? cancelled(call.signal) : itemFailure);
           if (failure === undefined) {
-            failure = toMediaError(error, 'body', 'media');
+            failure = itemFailure;
             failure.index = group.indices[0];
             call.abort(failure);
           }
@@ -206,10 +221,21 @@ export class MediaFetcher {
       } catch (error) {
         const failure = toMediaError(error, 'headers', 'media');
         failure.index = index;
+        this.#ended(ref.modality, performance.now(), undefined, failure);
         throw failure;
       }
     }
     return [...groups.values()];
+  }
+
+  #ended(
+    modality: Modality,
+    startedAt: number,
+    result: MediaResult | undefined,
+    error: MediaError | undefined,
+  ): void {
+    const durationMs = performance.now() - startedAt;
+    this.#config.onItem?.({ modality, result, error, durationMs });
   }
 
   #decode(ref: MediaRef, options: MediaFetchOptions): MediaResult {
@@ -221,14 +247,17 @@ export class MediaFetcher {
     );
   }
 
-  #run({ source, ref, indices }: Group, call: Call): Promise<MediaResult> {
+  async #run({ source, ref, indices }: Group, call: Call): Promise<MediaResult> {
     if (source instanceof MediaResult) {
-      return Promise.resolve(source);
+      return source;
     }
-    const one = { ...call, modality: ref.modality, copies: indices.length };
+    const { modality } = ref;
+    const { options, signal } = call;
+    const startedAt = performance.now();
+    const one = { ...call, modality, copies: indices.length };
     const { cache } = this.#config;
     const downloader = this.#downloader;
-    return cache === undefined
+    const result = await (cache === undefined
       ? downloader.run(source, one)
       : cachedDownload({
           source,
@@ -237,7 +266,17 @@ export class MediaFetcher {
           downloader,
           limits: this.#limits,
           policyText: this.#policyText,
-        });
+        }));
+    if (modality !== 'image' || !decodes(options)) {
+      return result;
+    }
+    const timeoutMs = Math.max(1, options.downloadTimeoutMs - (performance.now() - startedAt));
+    return withDeadline({ modality, timeoutMs, signal }, async (item) => {
+      if (options.contentCheck === 'strict' && options.decodesStrictly === true) {
+        await this.#transformer.verify(result, item.signal);
+      }
+      return this.#transformer.apply(result, options, item.signal);
+    });
   }
 }
 

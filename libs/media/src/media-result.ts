@@ -19,6 +19,16 @@ export interface MediaTiming {
   readonly downloadMs: number;
 }
 
+/** What a transform made of an image. */
+export interface MediaTransform {
+  /** `unchanged` covers what needs no change and what would not have become smaller. */
+  readonly result: 'shrunk' | 'reoriented' | 'transcoded' | 'unchanged' | 'failed' | 'cached';
+  readonly durationMs: number;
+  /** The bytes as the origin sent them. */
+  readonly sourceBytes: number;
+  readonly sourceSha256: string;
+}
+
 /** What is known of an item beside its bytes; each fact is absent where it makes no sense. */
 export interface MediaFacts {
   readonly size?: ImageSize | undefined;
@@ -27,6 +37,8 @@ export interface MediaFacts {
   readonly origin?: MediaOrigin | undefined;
   /** Absent for bytes that this call did not download. */
   readonly timing?: MediaTiming | undefined;
+  /** Absent when no transform was asked for. */
+  readonly transform?: MediaTransform | undefined;
   /** Absent without a cache. */
   readonly cache?: CacheUse | undefined;
 }

@@ -1,4 +1,5 @@
 export { type ErrorCode, errorCode } from './error-code.ts';
+export { type CountedMediaItem, MediaMetrics, type WatchedMedia } from './media-metrics.ts';
 export {
   type CountedDownload,
   type CountedEnd,

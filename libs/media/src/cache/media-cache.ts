@@ -12,6 +12,7 @@ import {
   type TierAnswer,
 } from './cache-tier.ts';
 import { defaultFreshnessRules, type FreshnessRules } from './freshness.ts';
+import { digestOf } from './keys.ts';
 import { failureAgain, rememberedFailure } from './negative.ts';
 import { newEntry } from './new-entry.ts';
 import { SingleFlight } from './single-flight.ts';
@@ -107,6 +108,41 @@ export class MediaCache {
       }
     }
     return undefined;
+  }
+
+  /** What `keepDerived` kept under the name; undefined when no tier has it. */
+  async derived(name: string): Promise<{ bytes: Buffer; contentType: string } | undefined> {
+    for (const tier of this.#tiers) {
+      const { media } = await tier.read(name);
+      if (media !== undefined) {
+        return { bytes: media.bytes, contentType: media.entry.contentTypeHeader ?? '' };
+      }
+    }
+    return undefined;
+  }
+
+  /** Keeps what was made of stored bytes, as long as those; does not wait for it. */
+  keepDerived(
+    name: string,
+    { bytes, contentType }: { bytes: Buffer; contentType: string },
+    ttlMs: number,
+  ): void {
+    if (ttlMs <= 0) {
+      return;
+    }
+    const now = this.#now();
+    const entry: CachedEntry = {
+      digest: digestOf(bytes),
+      contentTypeHeader: contentType,
+      isCloseDelimited: false,
+      etag: undefined,
+      lastModified: undefined,
+      fetchedAt: now,
+      freshUntil: now + ttlMs,
+      keepUntil: now + ttlMs,
+      mustRevalidate: true,
+    };
+    this.#later(this.#all((tier) => tier.write(name, { entry, bytes })));
   }
 
   /** Resolves when what is being written is written. */
