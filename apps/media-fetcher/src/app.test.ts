@@ -1,10 +1,15 @@
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import supertest from 'supertest';
 import { type Origin, png, startFetcher, startOrigin, type TestFetcher } from './testing.ts';
 
 const digest = createHash('sha256').update(png).digest('hex');
 const etag = `"sha256:${digest}"`;
+const photo = readFileSync(
+  join(import.meta.dirname, '../../../tools/local-stack/photo/harbour.jpg'),
+);
 let origin: Origin;
 let fetcher: TestFetcher;
 let cached: TestFetcher;
@@ -14,6 +19,7 @@ beforeAll(async () => {
     const status = /^\/status\/(\d+)/.exec(url)?.[1];
     if (status) response.writeHead(Number(status)).end('SECRET of the origin');
     else if (url.startsWith('/html')) response.end('<!doctype html><p>log in</p>');
+    else if (url.startsWith('/photo')) response.end(photo);
     else if (url.startsWith('/empty')) response.end();
     else if (url.startsWith('/big')) response.end(Buffer.alloc(2 * 1024 * 1024));
     else if (url.startsWith('/huge')) {
@@ -120,6 +126,8 @@ describe('POST /v1/media/fetch (media-fetcher.md 1.4)', () => {
       etag,
       width: 1,
       height: 1,
+      orientation: 1,
+      frames: 1,
       declared_content_type: 'image/jpeg',
       transformed: false,
       source: {
@@ -135,6 +143,7 @@ describe('POST /v1/media/fetch (media-fetcher.md 1.4)', () => {
         queue: expect.any(Number),
         first_byte: expect.any(Number),
         download: expect.any(Number),
+        transform: 0,
         total: expect.any(Number),
       },
       data: png.toString('base64'),
@@ -573,6 +582,30 @@ describe('options (1.4)', () => {
     expect(json()['code']).toBe(code);
   });
 
+  it('transform: fit shrinks an image, and source tells what it was', async () => {
+    const fit = { mode: 'fit', factor: 28, min_pixels: 3136, max_pixels: 100_000 };
+    const { json } = await post(fetchPath, { url: pngUrl('/photo'), options: { transform: fit } });
+    const { width, height, byte_length: byteLength } = json() as Record<string, number>;
+    expect((width ?? 0) * (height ?? 0)).toBeLessThanOrEqual(100_000);
+    expect([(width ?? 1) % 28, (height ?? 1) % 28]).toEqual([0, 0]);
+    expect(byteLength).toBeLessThan(photo.length);
+    const sha256 = createHash('sha256').update(photo).digest('hex');
+    expect(json()).toMatchObject({
+      transformed: true,
+      source: { byte_length: photo.length, sha256 },
+    });
+    const off = await post(fetchPath, {
+      ...{ url: pngUrl('/photo'), options: { transform: { mode: 'off' } } },
+    });
+    expect(off.json()).toMatchObject({ transformed: false, sha256, width: 640, height: 480 });
+  });
+
+  it('inline_bytes count towards the total', async () => {
+    const options = { inline_bytes: 2 * 1024 * 1024 };
+    const { json } = await post(fetchPath, { url: pngUrl(), options });
+    expect(json()['code']).toBe('media_total_too_large');
+  });
+
   it('max_redirects: 0 takes no redirect', async () => {
     const url = pngUrl('/to/%2Fb.png');
     expect((await post(fetchPath, { url })).status).toBe(200);
@@ -597,7 +630,7 @@ describe('probes and metrics (1.3)', () => {
     expect(headers['content-type']).toContain('text/plain');
     expect(text).toMatch(/media_fetch_total\{modality="image",code="ok"\} \d/);
     expect(text).toContain('media_fetch_total{modality="image",code="media_origin_status"} ');
-    expect(text).toMatch(/media_cache_total\{status="hit",tier="memory"\} \d/);
+    expect(text).toMatch(/media_cache_total\{tier="memory",status="hit"\} \d/);
     expect(text).toContain(
       'media_content_mismatch_total{declared="image/jpeg",sniffed="image/png"}',
     );

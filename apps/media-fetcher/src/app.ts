@@ -36,12 +36,15 @@ export async function createApp(options: AppOptions): Promise<MediaFetcherApp> {
   let cacheState = cacheAtStart(media);
   const fetcher = building(() =>
     createMediaFetcher(media, {
+      onItem: (item) => {
+        metrics.media.itemEnded(item);
+      },
       onCacheUse: (status, tier) => {
-        metrics.cacheUsed(status, tier);
+        metrics.media.cacheUsed(status, tier);
       },
       onRedisState: (state, reason) => {
         cacheState = state === 'ok' ? 'ok' : 'degraded';
-        metrics.redisIs(state);
+        metrics.media.redisBecame(state);
         logger.warn({ state, reason }, 'redis');
       },
     }),
@@ -62,7 +65,7 @@ export async function createApp(options: AppOptions): Promise<MediaFetcherApp> {
   const service = await createService({
     module: AppModule.register({
       fetcher,
-      calls: new MediaCalls(fetcher, metrics, logger),
+      calls: new MediaCalls(fetcher, logger),
       metrics,
       ceiling,
       writeTimeoutMs: config.writeTimeoutMs,

@@ -45,14 +45,15 @@ describe('the configuration', () => {
       media: {
         limits: {
           ...{ connectTimeoutMs: 3_000, headersTimeoutMs: 5_000, idleTimeoutMs: 5_000 },
-          ...{ maxRedirects: 5, maxRetries: 1, globalMaxDownloads: 64 },
+          globalMaxDownloads: 64,
           ...{ globalMaxQueuedDownloads: 512, globalMaxBufferedBytes: 256 * 1024 * 1024 },
-          ...{ maxConnectionsPerHost: 16, maxImagePixels: 50_000_000 },
+          maxImagePixels: 50_000_000,
         },
         ...{ nat64: 'block', allowHttpsDowngrade: false },
       },
       ceiling: {
-        ...{ downloadTimeoutMs: 10_000, maxConcurrentDownloads: 10, allowPrivateNetworks: false },
+        ...{ maxRedirects: 5, maxRetries: 1, downloadTimeoutMs: 10_000 },
+        ...{ maxConcurrentDownloads: 10, allowPrivateNetworks: false },
         maxModalityBytes: { image: 10 * 1048576, audio: 25 * 1048576, video: 40 * 1048576 },
         ...{ maxTotalDownloadBytes: 48 * 1048576, contentCheck: 'sniff', allowedDomains: [] },
       },
@@ -73,7 +74,7 @@ cache:
   redis_url: redis://cache:6379
   max_value_mb: 2
   default_ttl: 1m
-proxy:
+nat64:
 `);
     expect(config.listen).toEqual({ host: '127.0.0.1', port: 9000 });
     expect(config.ceiling.maxModalityBytes?.image).toBe(20 * 1048576);
@@ -100,10 +101,10 @@ proxy:
     expect(config).toMatchObject({
       ...{ listen: { port: 3 }, logLevel: 4 },
       media: {
-        ...{ allowedPorts: [80, 8080], limits: { maxRedirects: 5 } },
+        ...{ allowedPorts: [80, 8080] },
         cache: { memory: { maxBytes: 1048576 } },
       },
-      ceiling: { downloadTimeoutMs: 1_000 },
+      ceiling: { downloadTimeoutMs: 1_000, maxRedirects: 5 },
     });
     expect(config.ceiling.allowedDomains).toHaveLength(2);
   });
@@ -131,14 +132,19 @@ proxy:
     expect(config.tokens.accepts('Bearer four')).toBe(false);
   });
 
-  it('uses the proxies of the environment unless told otherwise', () => {
+  it('uses the proxies of the environment', () => {
     const environment = { HTTPS_PROXY: 'http://user:pw@proxy:1', NO_PROXY: 'a.org' };
-    expect(loadFetcherConfig([], environment).config.media.proxy).toMatchObject({
-      ...{ httpsProxy: environment.HTTPS_PROXY, noProxy: 'a.org', trustRemoteDns: false },
+    expect(load('trust_remote_dns: true', environment).config.media.proxy).toMatchObject({
+      ...{ httpsProxy: environment.HTTPS_PROXY, noProxy: 'a.org', trustRemoteDns: true },
     });
-    expect(load('proxy: {mode: none}', environment).config.media.proxy).toBeUndefined();
-    const explicit = load('proxy: {mode: explicit, url: "http://p:1"}', environment);
-    expect(explicit.config.media.proxy).toMatchObject({ httpProxy: 'http://p:1' });
+    expect(load('').config.media.proxy).toBeUndefined();
+  });
+
+  it('takes the secret of the cache from the variable that it names', () => {
+    const secret = { MEDIA_CACHE_SECRET: 'abc' };
+    const { config, warnings } = load('cache: {enabled: true}', secret);
+    expect(config.media.cache?.secret).toBe('abc');
+    expect(warnings).toEqual([]);
   });
 });
 
@@ -165,7 +171,7 @@ describe('what does not start', () => {
     { name: 'a port', yaml: 'allowed_ports: [0]', problem: /^allowed_ports/ },
     { name: 'a list', yaml: '- a', problem: /a mapping of keys/ },
     { name: 'no YAML', yaml: 'a: [', problem: /cannot be read/ },
-    { name: 'no proxy', yaml: 'proxy: {mode: explicit}', problem: /^proxy.url/ },
+    { name: 'blocked hosts', yaml: 'blocked_domains: ["*"]', problem: /^blocked_domains/ },
     { name: 'no token file', yaml: 'token_file: /nowhere', problem: /^token_file: cannot be read/ },
   ])('$name', ({ yaml, problem }) => {
     expect(problemsOf(() => load(yaml)).join('\n')).toMatch(problem);
@@ -219,7 +225,7 @@ describe('docs/apps/media-fetcher.md', () => {
     const fetcher = createMediaFetcher();
     const limits = { maxConcurrentRequests: 0, maxQueuedRequests: 0, queueTimeoutMs: 0 };
     metrics.watch(fetcher, new Admission({ ...limits, maxBodyBytesHeld: 1 }, 1));
-    metrics.redisIs('ok');
+    metrics.media.redisBecame('ok');
     await fetcher.close();
     const documented = firstCells.filter((cell) => /^media_[a-z_]+$/.test(cell));
     expect(documented).toEqual(metrics.registry.getMetricsAsArray().map(({ name }) => name));

@@ -5,6 +5,7 @@ import {
   describeProblem,
   duration,
   integerOrText,
+  mediaKeys,
   oneOf,
   setting,
   text,
@@ -15,6 +16,7 @@ import {
   type DomainRule,
   type MediaFetchOptions,
   type MediaSettings,
+  mediaSettings,
   parseAllowedDomains,
 } from '@llm-d/media';
 import {
@@ -48,7 +50,6 @@ const bytesPerMb = 1024 * 1024;
 /** A JavaScript string holds at most 2^29 - 24 characters, so that base64 of more cannot exist. */
 const maxMediaMb = 383;
 
-const flag = booleanOrText;
 const count = integerOrText('a non-negative integer', 0);
 const positive = integerOrText('a positive integer', 1);
 const megabytes = integerOrText('a positive number of MB', 1);
@@ -57,18 +58,6 @@ const mediaMb = integerOrText(`a whole number of MB from 1 to ${maxMediaMb}`, 1,
 const listenAddress = setting('an address such as :8083 or 127.0.0.1:8083', (value) =>
   typeof value === 'string' ? parseListenAddress(value) : undefined,
 );
-
-const ports = setting('a list of ports', (value): number[] | undefined => {
-  const list: unknown[] | undefined = Array.isArray(value)
-    ? value
-    : typeof value === 'string'
-      ? value.split(',')
-      : undefined;
-  const numbers = list?.map(Number);
-  return numbers?.every((port) => Number.isInteger(port) && port > 0 && port < 65_536)
-    ? numbers
-    : undefined;
-});
 
 const domains = setting(
   'a list of hosts such as a.org, *.a.org or .a.org',
@@ -113,16 +102,12 @@ export const fetcherFile = z.strictObject({
     .prefault(0)
     .describe('MB of all request bodies and answers: 503 beyond. 0 = an eighth of the memory.'),
 
-  user_agent: text
-    .prefault('llm-media-fetcher/1.0')
-    .describe('Sent to origins; several refuse what does not name a contact.'),
   download_timeout: duration
     .prefault('10s')
     .describe('Whole time of one item: queue, name resolution, redirects and body.'),
-  connect_timeout: duration.prefault('3s').describe('Name resolution, TCP and TLS.'),
-  dns_timeout: duration.prefault('3s').describe('Name resolution.'),
-  headers_timeout: duration.prefault('5s').describe('From the request to complete headers.'),
-  idle_timeout: duration.prefault('5s').describe('Longest gap inside a body.'),
+  max_concurrent_downloads: positive
+    .prefault(10)
+    .describe('Downloads of one request at the same time.'),
   max_redirects: count.prefault(5).describe('Redirects of one item.'),
   max_retries: count.prefault(1).describe('Further attempts after a failure that may pass.'),
   max_download_size: z
@@ -133,78 +118,23 @@ export const fetcherFile = z.strictObject({
     })
     .prefault({}),
   max_total_download_size: megabytes.prefault(48).describe('MB of all items of one request.'),
-  max_concurrent_downloads: positive
-    .prefault(10)
-    .describe('Downloads of one request at the same time.'),
-  global_max_downloads: positive
-    .prefault(64)
-    .describe('Downloads of the process at the same time.'),
-  global_max_queued_downloads: count
-    .prefault(512)
-    .describe('Downloads that wait for their turn: 503 beyond, and not ready.'),
-  global_max_buffered_mb: megabytes.prefault(256).describe('MB held by unfinished downloads.'),
-  max_connections_per_host: positive.prefault(16).describe('Connections to one origin.'),
-  allow_private_networks: flag
-    .prefault(false)
-    .describe('Opens the private IPv4 ranges (RFC 1918) and nothing else.'),
-  allowed_private_cidrs: textList
-    .prefault([])
-    .describe('Opens parts of private ranges, for example `10.20.0.0/16`.'),
-  blocked_cidrs: textList.prefault([]).describe('Closes ranges, public ones too; wins over all.'),
-  allowed_domains: domains
-    .prefault([])
-    .describe('Hosts that may be asked; empty = any public one.'),
-  blocked_domains: domains.prefault([]).describe('Hosts that may not; wins over the above.'),
-  allowed_ports: ports
-    .prefault([])
-    .describe('The only ports that may be asked; empty = all but those of known other services.'),
-  allow_https_downgrade: flag.prefault(false).describe('Lets redirects go from https to http.'),
-  nat64: oneOf('block', 'unwrap')
-    .prefault('block')
-    .describe('`unwrap` judges the IPv4 address inside `64:ff9b::/96`, for IPv6-only clusters.'),
-  nat64_prefixes: textList.prefault([]).describe('Further NAT64 prefixes to unwrap.'),
-  proxy: z
-    .strictObject({
-      mode: oneOf('env', 'none', 'explicit')
-        .prefault('env')
-        .describe('`env`: `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` count; `explicit`: `url`.'),
-      url: text.prefault('').describe('The proxy of `explicit`.'),
-      trust_remote_dns: flag
-        .prefault(false)
-        .describe('Lets a proxy have names that do not resolve here.'),
-    })
-    .prefault({}),
-  extra_ca_file: text.prefault('').describe('PEM certificates trusted beside those of Node.'),
   content_check: oneOf('off', 'sniff', 'strict')
     .prefault('sniff')
     .describe('`sniff` decides types by the bytes; `strict` refuses bytes it does not know.'),
   allowed_image_types: types('JPEG, PNG, GIF and WebP'),
   allowed_video_types: types('MP4, WebM and QuickTime'),
   allowed_audio_types: types('WAV, MP3, Ogg, FLAC, MP4 and WebM'),
-  max_image_pixels: positive.prefault(50_000_000).describe('Pixels of one image, by its header.'),
-  cache: z
-    .strictObject({
-      enabled: flag.prefault(false).describe('Keeps what origins allow to keep.'),
-      redis_url: text
-        .prefault('')
-        .describe('Shared by all replicas; it may vanish at any time. Empty = memory alone.'),
-      key_secret: text
-        .prefault('')
-        .describe('Keys the names of URLs in Redis; the same for all replicas.'),
-      namespace: text.prefault('').describe('Separates tenants that share a Redis.'),
-      default_ttl: duration.prefault('300s').describe('For answers that say nothing.'),
-      max_ttl: duration.prefault('24h').describe('Whatever origins say.'),
-      stale_while_revalidate: duration
-        .prefault('30s')
-        .describe('How long an old copy is served while a new one is fetched.'),
-      stale_if_error: duration
-        .prefault('300s')
-        .describe('How long an old copy is served while the origin fails.'),
-      negative: flag.prefault(true).describe('Whether failures are remembered for some seconds.'),
-      max_value_mb: megabytes.prefault(5).describe('MB; larger media are not kept in Redis.'),
-      memory_mb: megabytes.prefault(64).describe('MB of copies in this process.'),
-    })
-    .prefault({}),
+  transcode_image_types: textList
+    .prefault([])
+    .describe('Types that callers may have converted: `image/avif`, `image/tiff`.'),
+  allow_private_networks: booleanOrText
+    .prefault(false)
+    .describe('Opens the private IPv4 ranges (RFC 1918) and nothing else.'),
+  allowed_domains: domains
+    .prefault([])
+    .describe('Hosts that may be asked; empty = any public one.'),
+  extra_ca_file: text.prefault('').describe('PEM certificates trusted beside those of Node.'),
+  ...mediaKeys,
 });
 
 /** Flags that set a key. */
@@ -230,8 +160,9 @@ export function loadFetcherConfig(
     throw new ConfigError([describeProblem('listen', expectation, values['listen'])]);
   }
   const sizes = file.max_download_size;
+  const settings = mediaSettings(file, environment, '');
   return {
-    warnings,
+    warnings: warnings.filter((warning) => !warning.startsWith(`${file.cache.key_secret_env}:`)),
     config: {
       listen: file.listen,
       logLevel: file.log_level as LogLevel,
@@ -246,7 +177,12 @@ export function loadFetcherConfig(
         queueTimeoutMs: file.queue_timeout,
         maxBodyBytesHeld: file.max_held_mb * bytesPerMb,
       },
-      media: mediaSettings(file, environment),
+      media: {
+        ...settings,
+        ...(file.extra_ca_file !== '' && {
+          extraCa: readSecret('extra_ca_file', file.extra_ca_file),
+        }),
+      },
       ceiling: {
         downloadTimeoutMs: file.download_timeout,
         maxConcurrentDownloads: file.max_concurrent_downloads,
@@ -260,6 +196,9 @@ export function loadFetcherConfig(
         allowPrivateNetworks: file.allow_private_networks,
         allowedDomains: file.allowed_domains,
         contentCheck: file.content_check,
+        maxRedirects: file.max_redirects,
+        maxRetries: file.max_retries,
+        transcodeImageTypes: lowerCase(file.transcode_image_types),
         allowedImageTypes: defaultMediaFetchOptions.allowedImageTypes,
         allowedTypes: {
           ...(file.allowed_image_types && { image: lowerCase(file.allowed_image_types) }),
@@ -268,63 +207,6 @@ export function loadFetcherConfig(
         },
       },
     },
-  };
-}
-
-function mediaSettings(
-  file: z.output<typeof fetcherFile>,
-  environment: Readonly<Record<string, string | undefined>>,
-): MediaSettings {
-  const { cache, proxy } = file;
-  const { HTTP_PROXY: httpProxy, HTTPS_PROXY: httpsProxy, NO_PROXY: noProxy } = environment;
-  const proxies = {
-    env: { httpProxy, httpsProxy, noProxy },
-    explicit: { httpProxy: proxy.url, httpsProxy: proxy.url },
-    none: undefined,
-  }[proxy.mode];
-  if (proxy.mode === 'explicit' && !URL.canParse(proxy.url)) {
-    throw new ConfigError([describeProblem('proxy.url', 'a URL', proxy.url)]);
-  }
-  return {
-    userAgent: file.user_agent,
-    limits: {
-      connectTimeoutMs: file.connect_timeout,
-      dnsTimeoutMs: file.dns_timeout,
-      headersTimeoutMs: file.headers_timeout,
-      idleTimeoutMs: file.idle_timeout,
-      maxRedirects: file.max_redirects,
-      maxRetries: file.max_retries,
-      globalMaxDownloads: file.global_max_downloads,
-      globalMaxQueuedDownloads: file.global_max_queued_downloads,
-      globalMaxBufferedBytes: file.global_max_buffered_mb * bytesPerMb,
-      maxConnectionsPerHost: file.max_connections_per_host,
-      maxImagePixels: file.max_image_pixels,
-    },
-    allowedPrivateCidrs: file.allowed_private_cidrs,
-    blockedCidrs: file.blocked_cidrs,
-    blockedDomains: file.blocked_domains,
-    allowedPorts: file.allowed_ports,
-    allowHttpsDowngrade: file.allow_https_downgrade,
-    nat64: file.nat64,
-    nat64Prefixes: file.nat64_prefixes,
-    ...(proxies && { proxy: { ...proxies, trustRemoteDns: proxy.trust_remote_dns } }),
-    ...(file.extra_ca_file !== '' && { extraCa: readSecret('extra_ca_file', file.extra_ca_file) }),
-    ...(cache.enabled && {
-      cache: {
-        redisUrl: cache.redis_url,
-        redis: { maxValueBytes: cache.max_value_mb * bytesPerMb },
-        memory: { maxBytes: cache.memory_mb * bytesPerMb },
-        ...(cache.key_secret !== '' && { secret: cache.key_secret }),
-        namespace: cache.namespace,
-        negative: cache.negative,
-        rules: {
-          defaultTtlMs: cache.default_ttl,
-          maxTtlMs: cache.max_ttl,
-          staleWhileRevalidateMs: cache.stale_while_revalidate,
-          staleIfErrorMs: cache.stale_if_error,
-        },
-      },
-    }),
   };
 }
 

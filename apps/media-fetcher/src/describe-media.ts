@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type MediaResult } from '@llm-d/media';
+import { imageDetails, type MediaResult } from '@llm-d/media';
 
 /** An item with the digest of its bytes, which names them everywhere. */
 export interface DigestedMedia {
@@ -31,7 +31,11 @@ const whole = (milliseconds: number): number => Math.round(milliseconds);
 /** What is told of an item beside its bytes: the members of media-fetcher.md 1.4 without `data`. */
 export function describeMedia({ media, digest, totalMs }: DigestedMedia): object {
   const { contentType, byteLength, width = null, height = null, facts } = media;
-  const { origin, timing, cache, declaredType = null } = facts;
+  const { origin, timing, cache, transform, declaredType = null } = facts;
+  const isImage = contentType.startsWith('image/');
+  const { orientation = null, frames = null } = isImage
+    ? imageDetails(contentType, media.bytes)
+    : {};
   return {
     content_type: contentType,
     byte_length: byteLength,
@@ -39,11 +43,13 @@ export function describeMedia({ media, digest, totalMs }: DigestedMedia): object
     etag: etagOf(digest),
     width,
     height,
+    orientation,
+    frames,
     declared_content_type: declaredType,
-    transformed: false,
+    transformed: transform !== undefined && transform.sourceSha256 !== digest,
     source: {
-      sha256: digest,
-      byte_length: byteLength,
+      sha256: transform?.sourceSha256 ?? digest,
+      byte_length: transform?.sourceBytes ?? byteLength,
       etag: origin?.etag ?? null,
       last_modified: origin?.lastModified ?? null,
       host: origin?.host ?? null,
@@ -59,6 +65,7 @@ export function describeMedia({ media, digest, totalMs }: DigestedMedia): object
       queue: whole(timing?.queueMs ?? 0),
       first_byte: whole(timing?.firstByteMs ?? 0),
       download: whole(timing?.downloadMs ?? 0),
+      transform: whole(transform?.durationMs ?? 0),
       total: whole(totalMs),
     },
   };

@@ -1,7 +1,6 @@
 import { MediaError, type MediaFetcher, type MediaFetchOptions, type MediaRef } from '@llm-d/media';
 import { type Logger } from '@llm-d/telemetry';
 import { type DigestedMedia, digested } from './describe-media.ts';
-import { type FetcherMetrics } from './fetcher-metrics.ts';
 
 /** How one item of a call ended. */
 export type ItemOutcome =
@@ -18,15 +17,13 @@ export interface MediaCall {
 /** Failures that the address and URL rules are about: an operator wants to know of them. */
 const audited = new Set(['media_address_blocked', 'media_redirect_blocked']);
 
-/** Makes fetches with everything that is counted and logged of them. */
+/** Makes fetches with what is logged of them. */
 export class MediaCalls {
   readonly #fetcher: MediaFetcher;
-  readonly #metrics: FetcherMetrics;
   readonly #logger: Logger;
 
-  constructor(fetcher: MediaFetcher, metrics: FetcherMetrics, logger: Logger) {
+  constructor(fetcher: MediaFetcher, logger: Logger) {
     this.#fetcher = fetcher;
-    this.#metrics = metrics;
     this.#logger = logger;
   }
 
@@ -89,7 +86,6 @@ export class MediaCalls {
   #fetched(item: DigestedMedia, index: number, ref: MediaRef | undefined, call: MediaCall): void {
     const { media, totalMs } = item;
     const modality = ref?.modality ?? 'image';
-    this.#metrics.itemFetched(item, modality);
     this.#logger.info(
       {
         ...{ request_id: call.requestId, index, modality, host: media.facts.origin?.host },
@@ -109,7 +105,6 @@ export class MediaCalls {
     call: MediaCall,
   ): void {
     const modality = ref?.modality ?? 'image';
-    this.#metrics.itemFailed(error, modality);
     const { code, logDetail, originStatus, causeCode, hop } = error;
     const fields = {
       ...{ request_id: call.requestId, index, modality, code, cause_code: causeCode, hop },

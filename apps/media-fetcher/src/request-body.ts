@@ -36,7 +36,30 @@ const callOptions = z.strictObject({
     .optional(),
   /** Closes the private ranges where the configuration opens them. */
   allow_private_networks: z.boolean().optional(),
-  transform: z.strictObject({ mode: z.literal('off') }).optional(),
+  max_retries: z.int().nonnegative().optional(),
+  /** With `content_check: strict`: decodes every image once. */
+  strict_decode: z.boolean().optional(),
+  /** Image types to be converted; both lists have to name one. */
+  transcode_image_types: z.array(z.string()).optional(),
+  /** Bytes that the caller has inline; they count towards the total. */
+  inline_bytes: z.int().nonnegative().optional(),
+  transform: z
+    .discriminatedUnion('mode', [
+      z.strictObject({ mode: z.literal('off') }),
+      z.strictObject({
+        mode: z.literal('fit'),
+        factor: z.int().min(1).max(1024),
+        min_pixels: z.int().positive(),
+        max_pixels: z.int().positive(),
+        output: z.enum(['auto', 'jpeg', 'webp_lossless', 'png']).default('auto'),
+        background: z
+          .string()
+          .regex(/^#[0-9a-f]{6}$/i)
+          .default('#ffffff'),
+        bake_orientation: z.boolean().default(false),
+      }),
+    ])
+    .optional(),
   cache: z.enum(['default', 'reload', 'no-store', 'only-if-cached']).optional(),
   return: z.enum(['base64', 'data_uri', 'none']).optional(),
 });

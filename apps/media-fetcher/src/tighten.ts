@@ -4,6 +4,7 @@ import {
   type MediaFetchOptions,
   type Modality,
   parseAllowedDomains,
+  type TransformRules,
 } from '@llm-d/media';
 import { RequestError } from '@llm-d/service';
 import { intersectDomains } from './intersect-domains.ts';
@@ -18,6 +19,7 @@ const checks: readonly ContentCheck[] = ['off', 'sniff', 'strict'];
  */
 export function tighten(ceiling: MediaFetchOptions, wanted: CallOptions): MediaFetchOptions {
   const { max_redirects: maxRedirects = Infinity, content_check: check = 'off' } = wanted;
+  const { max_retries: maxRetries = Infinity, transcode_image_types: transcoded } = wanted;
   const byModality = <T>(value: (modality: Modality) => T): Record<Modality, T> => ({
     image: value('image'),
     video: value('video'),
@@ -44,6 +46,11 @@ export function tighten(ceiling: MediaFetchOptions, wanted: CallOptions): MediaF
       intersectTypes(allowedTypes(modality, ceiling), wanted.allowed_types?.[modality]),
     ),
     ...(maxRedirects < (ceiling.maxRedirects ?? Infinity) && { maxRedirects }),
+    ...(maxRetries < (ceiling.maxRetries ?? Infinity) && { maxRetries }),
+    transcodeImageTypes: intersectLists(ceiling.transcodeImageTypes ?? [], transcoded),
+    decodesStrictly: (ceiling.decodesStrictly ?? false) || (wanted.strict_decode ?? false),
+    inlineBytes: wanted.inline_bytes ?? 0,
+    ...(wanted.transform?.mode === 'fit' && { transform: toRules(wanted.transform) }),
     ...(wanted.cache && { cacheMode: wanted.cache }),
   };
 }
@@ -58,6 +65,18 @@ function readDomains(list: readonly string[] = []): ReturnType<typeof parseAllow
       cause,
     });
   }
+}
+
+const intersectLists = (own: readonly string[], wanted: readonly string[] = own): string[] =>
+  own.filter((one) => wanted.includes(one));
+
+/** How images are made smaller is up to the caller, who knows the model; the limits of the process bound the work. */
+function toRules(wanted: Extract<CallOptions['transform'], { mode: 'fit' }>): TransformRules {
+  return {
+    ...{ mode: wanted.mode, factor: wanted.factor, output: wanted.output },
+    ...{ minPixels: wanted.min_pixels, maxPixels: wanted.max_pixels },
+    ...{ background: wanted.background, bakesOrientation: wanted.bake_orientation },
+  };
 }
 
 /** No media type is spelt so: an empty list would allow any. */

@@ -55,6 +55,7 @@ export {
   type MediaRef,
   type Modality,
 } from './options.ts';
+export { mediaSettings } from './media-settings.ts';
 export { allowedTypes } from './media-type.ts';
 export { redactUrl } from './redact.ts';
 export { type ReportedFault, reportedFault } from './reported-fault.ts';

@@ -4,11 +4,17 @@ import sharp from 'sharp';
 import { createMediaFetcher } from '../create-media-fetcher.ts';
 import { type MediaFetcher } from '../media-fetcher.ts';
 import { failureOf, image, never, type Origin, optionsWith, startOrigin } from '../testing.ts';
+import { type TransformRules } from './rules.ts';
 
-const transform = {
-  ...{ mode: 'fit', factor: 28, minPixels: 3_136, maxPixels: 50_000, output: 'auto' },
-  ...{ background: '#ffffff', bakesOrientation: false },
-} as const;
+const transform: TransformRules = {
+  mode: 'fit',
+  factor: 28,
+  minPixels: 3_136,
+  maxPixels: 50_000,
+  output: 'auto',
+  background: '#ffffff',
+  bakesOrientation: false,
+};
 
 let redis: RedisServer;
 let origin: Origin;
