@@ -38,6 +38,7 @@ export { HandoffCounts, type HandoffTotals } from './handoff-counts.ts';
 export { type Logger, silentLogger } from './logger.ts';
 export {
   type MediaContent,
+  type ImageTransform,
   type MediaLimits,
   type MediaReference,
   type MediaSource,

@@ -35,7 +35,8 @@ class Fault extends Error {
 class LocalSource implements MediaSource {
   asked: readonly MediaReference[] = [];
   checkLimits() {}
-  checkDataUri() {}
+  checkDataUri = (): number => 1_000;
+  repairDataUri = (): undefined => undefined;
   faultOf = (reported: ReportedMediaFault): Error => new Fault(reported);
   fetchMany(references: readonly MediaReference[]): Promise<readonly MediaContent[]> {
     this.asked = references;
@@ -113,10 +114,17 @@ describe('replace-media-urls with mode: remote', () => {
         timeout_ms: 3_000,
         max_bytes: { image: 2 * mb, video: 5 * mb, audio: 2 * mb },
         max_total_bytes: 7 * mb,
+        inline_bytes: 0,
         max_concurrent: 4,
+        max_redirects: 5,
+        max_retries: 1,
         allowed_domains: ['media.example.com'],
         allowed_types: { image: ['image/png'] },
         allow_private_networks: false,
+        content_check: 'sniff',
+        strict_decode: false,
+        transcode_image_types: [],
+        cache: 'default',
       },
     });
     const urls = ['b25l', 'dHdv'].map((data) => `data:image/png;base64,${data}`);
@@ -124,6 +132,36 @@ describe('replace-media-urls with mode: remote', () => {
       urls.reduce((body, url, i) => body.replace(urlOf(i), url), bodyOf(2)),
     );
     expect(ctx.media).toHaveLength(2);
+    expect(media.asked).toEqual([]);
+  });
+
+  it('carries every other limit', async () => {
+    fetcher.play(framed(Buffer.from('one')));
+    await run(chat(1), {
+      ...{ max_redirects: 2, max_retries: 0, content_check: 'strict', strict_decode: true },
+      ...{ cache: 'reload', transcode_image_types: ['image/avif'], allow_private_networks: true },
+      ...{ transform: 'fit', transform_max_pixels: 1_003_520, transform_factor: 32 },
+    });
+    const { options } = fetcher.calls[0]?.json() as { options: object };
+    expect(options).toMatchObject({
+      ...{ max_redirects: 2, max_retries: 0, content_check: 'strict', strict_decode: true },
+      ...{ cache: 'reload', transcode_image_types: ['image/avif'], allow_private_networks: true },
+      transform: {
+        ...{ mode: 'fit', factor: 32, min_pixels: 3136, max_pixels: 1_003_520, output: 'auto' },
+        ...{ background: '#ffffff', bake_orientation: false },
+      },
+    });
+  });
+
+  it('tells what the request has inline, and asks nobody when that is all', async () => {
+    fetcher.play(framed(Buffer.from('one')));
+    const inline = '{"type":"image_url","image_url":{"url":"data:image/png;base64,eA=="}}';
+    const withUrl = bodyOf(1).replace('"content":[', `"content":[${inline},`);
+    await run(requestContext({ body: withUrl }));
+    const { options } = fetcher.calls[0]?.json() as { options: object };
+    expect(options).toMatchObject({ inline_bytes: 1_000 });
+    await run(requestContext({ body: `{"messages":[{"content":[${inline}]}]}` }));
+    expect(fetcher.calls).toHaveLength(1);
     expect(media.asked).toEqual([]);
   });
 
@@ -160,8 +198,8 @@ describe('replace-media-urls with mode: remote', () => {
     const asked = fetcher.calls.map((call) => call.json() as Record<string, unknown>);
     expect(asked.map(({ items }) => (items as unknown[]).length)).toEqual([64, 1]);
     expect(asked.map(({ options }) => options)).toMatchObject([
-      { max_total_bytes: 1_048_576 },
-      { max_total_bytes: 1_048_576 - 128 },
+      { max_total_bytes: 1_048_576, inline_bytes: 0 },
+      { max_total_bytes: 1_048_576, inline_bytes: 128 },
     ]);
     expect(ctx.media).toHaveLength(65);
   });
@@ -304,7 +342,7 @@ describe('replace-media-urls with mode: remote', () => {
     };
     const references = [1, 2, 3].map((i) => ({ url: urlOf(i), modality: 'image' as const }));
     const startedAt = performance.now();
-    await expect(remote.fetchMany(references, limits, chat(0))).rejects.toMatchObject({
+    await expect(remote.fetchMany(references, limits, chat(0), 0)).rejects.toMatchObject({
       ...{ name: 'TransportError', fault: 'timeout' },
     });
     // Two rounds of 40 ms, and 20.

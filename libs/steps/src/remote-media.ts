@@ -65,19 +65,21 @@ export class RemoteMedia {
     this.#options = options;
   }
 
-  /** In order of the references; the first failure ends the others. */
+  /** In order of the references; the first failure ends the others. `inlineBytes` count towards the total. */
   async fetchMany(
     references: readonly MediaReference[],
     limits: MediaLimits,
     ctx: RequestContext,
+    inlineBytes: number,
   ): Promise<readonly MediaContent[]> {
     const contents: MediaContent[] = [];
-    let bytesLeft = limits.maxTotalDownloadBytes;
+    // What came with earlier batches counts like what came inline.
+    let countedBytes = inlineBytes;
     for (let from = 0; from < references.length; from += maxBatchItems) {
       const batch = references.slice(from, from + maxBatchItems);
-      const frames = await this.#fetchBatch(batch, from, { limits, bytesLeft, ctx });
+      const frames = await this.#fetchBatch(batch, from, { limits, countedBytes, ctx });
       for (const { contentType, bytes } of frames) {
-        bytesLeft -= bytes.length;
+        countedBytes += bytes.length;
         const base64 = (): string => bytes.toString('base64');
         contents.push({ contentType, byteLength: bytes.length, base64 });
       }
@@ -91,12 +93,14 @@ export class RemoteMedia {
     call: BatchCall,
   ): Promise<readonly MediaFrame[]> {
     const { step, client, token, graceMs = standardGraceMs } = this.#options;
-    const { ctx, limits, bytesLeft } = call;
-    const body = Buffer.from(JSON.stringify(batchBody(references, limits, bytesLeft)));
+    const { ctx, limits, countedBytes } = call;
+    const body = Buffer.from(JSON.stringify(batchBody(references, limits, countedBytes)));
     const entry = ctx.begin({ name: step, kind: 'leg' });
     entry.requestBytes = body.length;
     entry.responseBytes = 0;
-    const answer = new BatchAnswer(new MediaFrames(references.length, bytesLeft));
+    const answer = new BatchAnswer(
+      new MediaFrames(references.length, limits.maxTotalDownloadBytes),
+    );
     const ending = endingOf(ctx.signal, downloadsMs(references.length, limits) + graceMs);
     try {
       await client.stream(
@@ -177,17 +181,17 @@ export class RemoteMedia {
 
 interface BatchCall {
   readonly limits: MediaLimits;
-  /** Of the total of the request. */
-  readonly bytesLeft: number;
+  /** Bytes of the request's total that are taken. */
+  readonly countedBytes: number;
   readonly ctx: RequestContext;
 }
 
 function batchBody(
   references: readonly MediaReference[],
   limits: MediaLimits,
-  bytesLeft: number,
+  countedBytes: number,
 ): object {
-  const { maxDownloadBytes: most, maxModalityBytes: own } = limits;
+  const { maxDownloadBytes: most, maxModalityBytes: own, transform } = limits;
   return {
     items: references.map(({ url, modality }) => ({ url, modality })),
     options: {
@@ -197,11 +201,27 @@ function batchBody(
         video: own?.video ?? most,
         audio: own?.audio ?? most,
       },
-      max_total_bytes: Math.max(1, bytesLeft),
+      max_total_bytes: limits.maxTotalDownloadBytes,
+      inline_bytes: countedBytes,
       max_concurrent: limits.maxConcurrentDownloads,
+      max_redirects: limits.maxRedirects,
+      max_retries: limits.maxRetries,
       allowed_domains: limits.allowedDomains,
-      ...(limits.allowedTypes && { allowed_types: limits.allowedTypes }),
+      allowed_types: limits.allowedTypes,
       allow_private_networks: limits.allowPrivateNetworks,
+      content_check: limits.contentCheck,
+      strict_decode: limits.decodesStrictly,
+      transcode_image_types: limits.transcodeImageTypes,
+      cache: limits.cacheMode,
+      transform: transform && {
+        mode: transform.mode,
+        factor: transform.factor,
+        min_pixels: transform.minPixels,
+        max_pixels: transform.maxPixels,
+        output: transform.output,
+        background: transform.background,
+        bake_orientation: transform.bakesOrientation,
+      },
     },
   };
 }

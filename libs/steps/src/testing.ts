@@ -19,9 +19,13 @@ import { buildPipeline } from './build-pipeline.ts';
 /** Takes every inline item and has no other; for tests that are not about media. */
 export const inlineMedia: MediaSource = {
   checkLimits() {},
-  checkDataUri() {},
   faultOf: ({ detail }) => new Error(detail),
-  fetchMany: () => Promise.reject(new Error('no media by URL in this test')),
+  checkDataUri: () => 0,
+  repairDataUri: () => undefined,
+  fetchMany: (references) =>
+    references.length === 0
+      ? Promise.resolve([])
+      : Promise.reject(new Error('no media by URL in this test')),
 };
 
 /** A worker's or render service's answer, or a client's request, below `testdata/`. */
