@@ -17,6 +17,7 @@ import { canConnect } from './can-connect.ts';
 import { configurePipeline } from './coordinator-pipeline.ts';
 import { mediaSource } from './media-source.ts';
 import { PassthroughHandler } from './passthrough-handler.ts';
+import { probeMediaFetcher } from './probe-media-fetcher.ts';
 import { RecentRequests } from './recent-requests.ts';
 import { edgeMetrics } from './request-metrics.ts';
 
@@ -171,10 +172,13 @@ async function loadTls(settings: CoordinatorConfig['server']['tls'], logger: Log
   }
 }
 
-/** What `/readyz?verbose` tells about: whether somebody listens at the other ends. */
+/** What `/readyz?verbose` tells about: whether somebody is there at the other ends. */
 function dependencies({ gateway, pipeline }: CoordinatorConfig): Record<string, DependencyCheck> {
   const checks: Record<string, DependencyCheck> = { gateway: () => canConnect(gateway.address) };
   const address = pipeline.steps.find(({ type }) => type === 'render')?.params['address'];
   if (typeof address === 'string') checks['render'] = () => canConnect(address);
+  const media = pipeline.steps.find(({ type }) => type === 'replace-media-urls')?.params;
+  const fetcher = media?.['mode'] === 'remote' ? media['address'] : undefined;
+  if (typeof fetcher === 'string') checks['media-fetcher'] = () => probeMediaFetcher(fetcher);
   return checks;
 }

@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { loadConfig } from '@llm-d/config';
-import { defaultMediaLimits } from '@llm-d/media';
-import { mediaSettings } from './media-settings.ts';
+import { defaultMediaLimits, mediaSettings } from '@llm-d/media';
 
 function settings(media: unknown, environment: Record<string, string> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'media-settings-'));

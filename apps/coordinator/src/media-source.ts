@@ -4,6 +4,7 @@ import {
   type MediaFetchOptions,
   parseAllowedDomains,
   repairDataUri,
+  reportedFault,
 } from '@llm-d/media';
 import { type MediaLimits, type MediaSource } from '@llm-d/pipeline';
 
@@ -30,5 +31,6 @@ export function mediaSource(fetcher: MediaFetcher): MediaSource {
     checkDataUri: (uri, modality, limits) =>
       fetcher.parseDataUri(uri, optionsFor(limits), modality).decodedLength,
     repairDataUri,
+    faultOf: reportedFault,
   };
 }

@@ -6,7 +6,9 @@ import {
   type Flags,
   loadConfig,
 } from '@llm-d/config';
+import { mediaSettings } from '@llm-d/media';
 import {
+  isLoopback,
   Lifecycle,
   type ListenAddress,
   type MetricsListener,
@@ -25,9 +27,8 @@ import {
 } from '@llm-d/telemetry';
 import { createApp } from './app.ts';
 import { type Command, helpText, parseCommand } from './command-line.ts';
-import { isLoopback, startDebugServer } from './debug-server.ts';
+import { startDebugServer } from './debug-server.ts';
 import { explainConfiguration } from './explain-configuration.ts';
-import { mediaSettings } from './media-settings.ts';
 import { programVersion } from './program-version.ts';
 
 /** Connections to upstreams close in no time unless requests are left behind by a second signal. */

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { loadConfig } from '@llm-d/config';
+import { mediaSettings } from '@llm-d/media';
 import { type RunningService, startService } from '@llm-d/service';
 import { createLogger } from '@llm-d/telemetry';
 import {
@@ -14,7 +15,6 @@ import {
   scriptedServer,
 } from '@llm-d/testing';
 import { type AppOptions, type Coordinator, createApp } from './app.ts';
-import { mediaSettings } from './media-settings.ts';
 
 type Phase = 'render' | 'conditional-decode' | 'encode' | 'prefill' | 'decode';
 type Mapping = Record<string, unknown>;

@@ -29,7 +29,7 @@ export const mediaCache = {
   redis_url: text
     .prefault('')
     .describe(
-      'Redis that all coordinators share, `redis://` or `rediss://`. Empty: each has its own memory alone.',
+      'Redis that all replicas share, `redis://` or `rediss://`. Empty: each has its own memory alone.',
     ),
   key_secret_env: text
     .prefault('MEDIA_CACHE_SECRET')
@@ -101,3 +101,6 @@ export const media = {
     .describe('An image whose header claims more is refused.'),
   cache: z.strictObject(mediaCache, { error: 'a mapping' }).prefault({}),
 };
+
+/** The values of these keys, as the file has them. */
+export type MediaSection = z.output<z.ZodObject<typeof media>>;

@@ -24,7 +24,7 @@ export {
   type MediaSettings,
 } from './create-media-fetcher.ts';
 export { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
-export { type DomainRule, parseAllowedDomains } from './domain-rules.ts';
+export { type DomainRule, matchesDomain, parseAllowedDomains } from './domain-rules.ts';
 export { type EndedDownload } from './ended-download.ts';
 export { type EndedItem } from './ended-item.ts';
 export { type MediaFetcherConfig } from './fetcher-config.ts';
@@ -55,8 +55,11 @@ export {
   type MediaRef,
   type Modality,
 } from './options.ts';
+export { mediaSettings } from './media-settings.ts';
+export { allowedTypes } from './media-type.ts';
 export { redactUrl } from './redact.ts';
 export { repairDataUri } from './repair-data-uri.ts';
+export { type ReportedFault, reportedFault } from './reported-fault.ts';
 export { type ResolveHost } from './resolve-host.ts';
 export { sniffType } from './sniff-type.ts';
 export { type TransformRules } from './transform/rules.ts';

@@ -42,6 +42,7 @@ export {
   type MediaLimits,
   type MediaReference,
   type MediaSource,
+  type ReportedMediaFault,
 } from './media-source.ts';
 export { Pipeline, type RunSteps } from './pipeline.ts';
 export {

@@ -55,6 +55,22 @@ export interface MediaContent {
   base64(): string;
 }
 
+/** What a media fetcher in another process tells of a failure. */
+export interface ReportedMediaFault {
+  /** Stable, for example `media_too_large`. */
+  readonly code: string;
+  /** For the client. */
+  readonly detail: string;
+  readonly retryable?: boolean | undefined;
+  /** Position among the references that were given together. */
+  readonly index?: number | undefined;
+  readonly limit?: number | undefined;
+  readonly actual?: number | undefined;
+  readonly hop?: number | undefined;
+  readonly causeCode?: string | undefined;
+  readonly originStatus?: number | undefined;
+}
+
 /** Turns references into bytes, safely. `@llm-d/media` has the real one. */
 export interface MediaSource {
   /** Throws a plain Error when a limit makes no sense, for example a malformed entry of `allowedDomains`. */
@@ -73,4 +89,6 @@ export interface MediaSource {
   checkDataUri(uri: Uint8Array, modality: Modality, limits: MediaLimits): number;
   /** The URI with canonical base64; undefined when it cannot become that. */
   repairDataUri(uri: Uint8Array): Uint8Array | undefined;
+  /** The media fault that `fetchMany` would have thrown for a failure in another process. */
+  faultOf(reported: ReportedMediaFault): Error;
 }

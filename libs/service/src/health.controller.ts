@@ -5,6 +5,17 @@ import { Lifecycle } from './lifecycle.ts';
 /** Asks one dependency whether it can be used; rejects with the reason when it cannot. */
 export type DependencyCheck = () => Promise<unknown>;
 
+/** What a service adds to its readiness, at the moment of the probe. */
+export interface Readiness {
+  /** Takes the place of `ok` and makes the probe answer 503. */
+  readonly unready?: string | undefined;
+  /** Shown beside the status, whatever it is; the answer is JSON then. */
+  readonly facts?: Readonly<Record<string, string>>;
+}
+
+/** Name of the function that tells it, injected into the controller. */
+export const readinessCheck = Symbol('readinessCheck');
+
 /** Name of the dependencies that `/readyz?verbose` shows, injected into the controller. */
 export const dependencyChecks = Symbol('dependencyChecks');
 
@@ -28,13 +39,16 @@ export function isProbe(url: string): boolean {
 export class HealthController {
   readonly #lifecycle: Lifecycle;
   readonly #checks: Readonly<Record<string, DependencyCheck>>;
+  readonly #readiness: () => Readiness;
 
   constructor(
     lifecycle: Lifecycle,
     @Inject(dependencyChecks) checks: Readonly<Record<string, DependencyCheck>>,
+    @Inject(readinessCheck) readiness: () => Readiness,
   ) {
     this.#lifecycle = lifecycle;
     this.#checks = checks;
+    this.#readiness = readiness;
   }
 
   /** `/health` is the path that load generators wait for. */
@@ -45,10 +59,13 @@ export class HealthController {
 
   @Get('/readyz')
   async ready(@Query('verbose') verbose: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const status = this.#lifecycle.isDraining ? 'draining' : 'ok';
+    const { unready = 'ok', facts } = this.#readiness();
+    const status = this.#lifecycle.isDraining ? 'draining' : unready;
     void reply.code(status === 'ok' ? 200 : 503);
-    if (verbose === undefined) await reply.send(status);
-    else await reply.send({ status, dependencies: await this.#dependencies() });
+    if (verbose !== undefined) {
+      await reply.send({ status, ...facts, dependencies: await this.#dependencies() });
+    } else if (facts) await reply.send({ status, ...facts });
+    else await reply.send(status);
   }
 
   async #dependencies(): Promise<Record<string, string>> {

@@ -27,6 +27,10 @@ class AnySource implements MediaSource {
     );
   }
 
+  faultOf({ detail }: { detail: string }): Error {
+    return new Error(detail);
+  }
+
   checkDataUri(uri: Uint8Array, modality: string, limits: MediaLimits): number {
     this.checked.push([modality, Buffer.from(uri).toString()]);
     if (limits.allowedTypes?.audio?.includes('audio/wav') === false) {

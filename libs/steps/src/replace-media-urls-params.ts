@@ -1,7 +1,7 @@
 import { duration, oneOf, setting, text } from '@llm-d/config';
 import { type ImageTransform, type MediaLimits, type Modality } from '@llm-d/pipeline';
 import { z } from 'zod';
-import { bytesPerMb, count, flag, mediaMb, positiveInteger } from './params.ts';
+import { bytesPerMb, count, flag, httpAddress, mediaMb, positiveInteger } from './params.ts';
 
 const ownMb = (what: string) =>
   mediaMb.optional().describe(`MB of one ${what}; absent = \`max_download_size\`.`);
@@ -15,6 +15,23 @@ const modalities = ['image', 'video', 'audio'] as const;
 
 /** Parameters of `replace-media-urls`. */
 export const replaceMediaUrlsParams = z.strictObject({
+  mode: oneOf('local', 'remote')
+    .prefault('local')
+    .describe(
+      '`remote` has a [media fetcher](apps/media-fetcher.md) download, of whose configuration and this one the stricter counts.',
+    ),
+  address: httpAddress.optional().describe('The media fetcher, with `mode: remote`.'),
+  token: text
+    .prefault('')
+    .describe('Shown to the media fetcher; best set by its environment variable.'),
+  fallback: oneOf('fail', 'local')
+    .prefault('fail')
+    .describe(
+      'When no media fetcher is there: `fail` answers 502, `local` downloads in this process.',
+    ),
+  connect_timeout: duration
+    .prefault('2s')
+    .describe('How long a connection to the media fetcher may take.'),
   download_timeout: duration
     .prefault('10s')
     .describe('Whole time of one item: name resolution, redirects and body.'),

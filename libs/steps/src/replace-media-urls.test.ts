@@ -4,6 +4,7 @@ import {
   type MediaLimits,
   type MediaReference,
   type MediaSource,
+  type ReportedMediaFault,
   type RequestContext,
 } from '@llm-d/pipeline';
 import { requestContext } from '@llm-d/pipeline/testing';
@@ -77,6 +78,10 @@ class SmallSource implements MediaSource {
 
   repairDataUri(uri: Uint8Array): Uint8Array {
     return Buffer.from(Buffer.from(uri).toString().replaceAll('-', '+'));
+  }
+
+  faultOf({ code, detail, index }: ReportedMediaFault): Error {
+    return new Fault(code, 400, detail, index);
   }
 }
 
@@ -272,6 +277,7 @@ describe('replace-media-urls', () => {
       checkLimits() {},
       checkDataUri: () => 0,
       repairDataUri: () => undefined,
+      faultOf: ({ detail }) => new Error(detail),
       fetchMany: () => Promise.reject(new TypeError('bug')),
     };
     const ctx = requestContext({ body: bodyOf(part('http://media/png/a')) });

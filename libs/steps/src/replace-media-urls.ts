@@ -10,18 +10,22 @@ import {
 } from '@llm-d/pipeline';
 import { audioUri } from './inline-audio.ts';
 import { type MediaPart, mediaParts } from './media-parts.ts';
+import { downloads } from './media-downloads.ts';
 import { modalityNotServed } from './other-media.ts';
 import { mediaLimits, replaceMediaUrlsParams } from './replace-media-urls-params.ts';
 
+const type = 'replace-media-urls';
+
 /** Makes every media part self-contained: downloads what is given by URL and puts it in as a `data:` URI. */
 export const replaceMediaUrls = defineStep({
-  type: 'replace-media-urls',
+  type,
   params: replaceMediaUrlsParams,
-  create(params, { media, hasTokensInLegs }) {
+  create(params, { media, openUpstream, hasTokensInLegs }) {
     const maxEntries = params.max_multimodal_entries;
     const limits = mediaLimits(params);
     const policy = params.origin_status_policy;
     media.checkLimits(limits);
+    const download = downloads(type, params, { media, openUpstream });
     return async (ctx) => {
       const parts = mediaParts(ctx, params.modalities);
       if (maxEntries > 0 && parts.length > maxEntries) {
@@ -51,7 +55,7 @@ export const replaceMediaUrls = defineStep({
       const references = remote.map(({ url, modality }) => ({ url: url.text() ?? '', modality }));
       if (parts.length > 0) {
         const contents = await refusing(remote, policy, () =>
-          media.fetchMany(references, limits, ctx.signal, inlineBytes),
+          download(references, limits, ctx, inlineBytes),
         );
         patches.push(...contents.flatMap((content, i) => inlined(remote[i], content)));
       }

@@ -19,6 +19,7 @@ import { buildPipeline } from './build-pipeline.ts';
 /** Takes every inline item and has no other; for tests that are not about media. */
 export const inlineMedia: MediaSource = {
   checkLimits() {},
+  faultOf: ({ detail }) => new Error(detail),
   checkDataUri: () => 0,
   repairDataUri: () => undefined,
   fetchMany: (references) =>
@@ -176,3 +177,15 @@ export const seedWire: StepDependencies['wire'] = {
   legRequestId: 'shared',
   pinHeader: 'x-prefill-pin-host-port',
 };
+
+/** One item as a media fetcher sends it. */
+export function frame(
+  bytes: Uint8Array = Buffer.alloc(0),
+  type = 'image/png',
+  byteLength = bytes.length,
+): Buffer {
+  const header = Buffer.from(JSON.stringify({ content_type: type, byte_length: byteLength }));
+  const head = Buffer.alloc(4);
+  head.writeUInt32BE(header.length);
+  return Buffer.concat([head, header, bytes]);
+}

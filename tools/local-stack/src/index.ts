@@ -1,9 +1,11 @@
 export { ChildFailedError } from './child-group.ts';
 export { demoPhoto } from './demo-photo.ts';
+export { findRedis, type FoundRedis } from './find-redis.ts';
 export { freePorts } from './free-ports.ts';
 export { readEvents } from './read-events.ts';
 export {
   type CoordinatorSettings,
+  type MediaFetcherSettings,
   type Pod,
   type Stack,
   type StackOptions,

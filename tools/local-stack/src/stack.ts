@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ChildGroup, type ChildSpec } from './child-group.ts';
+import { cacheFlags, type FoundRedis } from './find-redis.ts';
 import { freePorts } from './free-ports.ts';
 
 /** What a stack is made of; everything has a default. */
@@ -19,6 +21,16 @@ export interface StackOptions {
   readonly gatewayFlags?: readonly string[];
   /** Of the coordinator behind the public listener. */
   readonly coordinator?: CoordinatorSettings;
+  /** Runs a media fetcher, which downloads for all coordinators; without it they download themselves. */
+  readonly mediaFetcher?: MediaFetcherSettings;
+}
+
+/** The media fetcher of a stack. */
+export interface MediaFetcherSettings {
+  /** Keys that are laid over the generated configuration. */
+  readonly config?: Readonly<Record<string, unknown>>;
+  /** Where its cache is kept beside its own memory; a program is started. */
+  readonly redis?: FoundRedis | undefined;
 }
 
 /** One simulated worker. */
@@ -37,6 +49,8 @@ export interface Stack {
   readonly internalUrl: string;
   readonly gatewayAdminUrl: string;
   readonly renderUrl: string;
+  /** Undefined without one. */
+  readonly mediaFetcherUrl: string | undefined;
   /** The coordinator behind the public listener, addressed directly. */
   readonly coordinatorUrl: string;
   readonly coordinatorDebugUrl: string;
@@ -54,6 +68,8 @@ export interface CoordinatorSettings {
   readonly steps?: readonly string[];
   /** Another render service than the stack's own. */
   readonly renderUrl?: string;
+  /** Params of `replace-media-urls`, laid over those that name the media fetcher. */
+  readonly media?: Readonly<Record<string, unknown>>;
   /** Sections that are laid over the generated configuration. */
   readonly server?: Readonly<Record<string, unknown>>;
   readonly gateway?: Readonly<Record<string, unknown>>;
@@ -84,7 +100,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const podNames = (['encode', 'prefill', 'decode'] as const).flatMap((role) =>
     Array.from({ length: workers[role] }, (_, i) => ({ role, name: `${role}-${i}` })),
   );
-  const ports = await freePorts(7 + podNames.length * 3);
+  const ports = await freePorts(9 + podNames.length * 3);
   const next = (): number => ports.pop() ?? 0;
   const url = (port: number): string => `http://${host}:${port}`;
   const [publicPort, internalPort, adminPort] = [next(), next(), next()];
@@ -95,6 +111,9 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const isConcurrent = kvConnector === 'kv-sglang';
   const lastSteps = isConcurrent ? ['prefill-decode'] : ['prefill', 'decode'];
   const [internalUrl, renderUrl] = [url(internalPort), url(renderPort)];
+  const media =
+    options.mediaFetcher &&
+    mediaFetcherSpecs(options.mediaFetcher, { directory, port: next(), redisPort: next() });
 
   const podSpecs = podNames.map(({ role, name }) => {
     const port = next();
@@ -119,11 +138,14 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const pods = podSpecs.map(({ pod }) => pod);
 
   const coordinatorSpec = (name: string, port: number, settings: CoordinatorSettings) => {
-    const steps = (settings.steps ?? [...cascade, ...lastSteps]).map((type) =>
-      type === 'render'
-        ? { type, params: { address: settings.renderUrl ?? renderUrl, mm_payload: 'auto' } }
-        : { type },
-    );
+    const params: Record<string, object> = {
+      render: { address: settings.renderUrl ?? renderUrl, mm_payload: 'auto' },
+      'replace-media-urls': { ...media?.params, ...settings.media },
+    };
+    const steps = (settings.steps ?? [...cascade, ...lastSteps]).map((type) => ({
+      type,
+      params: params[type] ?? {},
+    }));
     const config = {
       server: {
         listen_addr: `${host}:${port}`,
@@ -180,7 +202,8 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     },
   });
   try {
-    const all = [...podSpecs.map(({ spec }) => spec), render, gateway, coordinator];
+    const own = [render, gateway, coordinator, ...(media?.specs ?? [])];
+    const all = [...podSpecs.map(({ spec }) => spec), ...own];
     await Promise.race([children.start(all), ...(stop ? [stop] : [])]);
   } catch (error) {
     await children.stopAll();
@@ -192,6 +215,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     internalUrl,
     gatewayAdminUrl: url(adminPort),
     renderUrl,
+    mediaFetcherUrl: media?.url,
     coordinatorUrl: url(coordinatorPort),
     coordinatorDebugUrl: url(debugPort),
     coordinatorMetricsUrl: `${url(metricsPort)}/metrics`,
@@ -202,5 +226,44 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
       return url(port);
     },
     stop: () => children.stopAll(),
+  };
+}
+
+/** A media fetcher on loopback, its cache, and what coordinators need to use it. */
+function mediaFetcherSpecs(
+  { config, redis }: MediaFetcherSettings,
+  place: { readonly directory: string; readonly port: number; readonly redisPort: number },
+) {
+  const { directory, port, redisPort } = place;
+  const url = `http://${host}:${port}`;
+  const ownRedis: ChildSpec[] =
+    redis && 'program' in redis
+      ? [
+          {
+            name: 'redis-cache',
+            program: redis.program,
+            args: cacheFlags(host, redisPort),
+            readyUrl: `tcp://${host}:${redisPort}`,
+          },
+        ]
+      : [];
+  const redisUrl =
+    redis && 'url' in redis ? redis.url : redis ? `redis://${host}:${redisPort}` : '';
+  const token = randomUUID();
+  const file = join(directory, 'media-fetcher.yaml');
+  const written = { listen: `${host}:${port}`, cache: { enabled: true }, ...config };
+  writeFileSync(file, `${JSON.stringify(written, null, 2)}\n`);
+  const fetcher: ChildSpec = {
+    name: 'media-fetcher',
+    script: script('apps/media-fetcher'),
+    args: ['--config', file],
+    // Secrets, in the case of a URL with a password: they are in no file.
+    env: { MEDIA_TOKENS: token, MEDIA_CACHE_REDIS_URL: redisUrl },
+    readyUrl: `${url}/readyz`,
+  };
+  return {
+    url,
+    specs: [...ownRedis, fetcher],
+    params: { mode: 'remote', address: url, token },
   };
 }

@@ -1,12 +1,17 @@
-import { ConfigError, type CoordinatorConfig, describeProblem } from '@llm-d/config';
-import { type MediaCacheSettings, type MediaSettings, parseAllowedDomains } from '@llm-d/media';
+import { ConfigError, describeProblem, type MediaSection } from '@llm-d/config';
+import { type MediaCacheSettings, type MediaSettings } from './create-media-fetcher.ts';
+import { parseAllowedDomains } from './domain-rules.ts';
 
 const mebibyte = 1024 * 1024;
 
-/** The section `media` of the configuration in the fetcher's terms. Throws a ConfigError naming the key. */
+/**
+ * The section `media` of a configuration in the fetcher's terms. Throws a ConfigError naming the key, with `prefix` before
+ * it.
+ */
 export function mediaSettings(
-  media: CoordinatorConfig['media'],
+  media: MediaSection,
   environment: Readonly<Record<string, string | undefined>>,
+  prefix = 'media.',
 ): MediaSettings {
   return {
     userAgent: media.user_agent,
@@ -21,32 +26,33 @@ export function mediaSettings(
     },
     allowedPrivateCidrs: media.allowed_private_cidrs,
     blockedCidrs: media.blocked_cidrs,
-    blockedDomains: blockedDomains(media.blocked_domains),
+    blockedDomains: blockedDomains(media.blocked_domains, prefix),
     allowedPorts: media.allowed_ports,
     allowHttpsDowngrade: media.allow_https_downgrade,
     nat64: media.nat64,
-    ...(media.cache.enabled && { cache: cacheSettings(media.cache, environment) }),
+    ...(media.cache.enabled && { cache: cacheSettings(media.cache, environment, prefix) }),
     ...proxyOf(media, environment),
   };
 }
 
-function blockedDomains(names: readonly string[]) {
+function blockedDomains(names: readonly string[], prefix: string) {
   try {
     return parseAllowedDomains(names);
   } catch (cause) {
-    throw new ConfigError([`media.blocked_domains: ${(cause as Error).message}`], { cause });
+    throw new ConfigError([`${prefix}blocked_domains: ${(cause as Error).message}`], { cause });
   }
 }
 
 function cacheSettings(
-  cache: CoordinatorConfig['media']['cache'],
+  cache: MediaSection['cache'],
   environment: Readonly<Record<string, string | undefined>>,
+  prefix: string,
 ): MediaCacheSettings {
   const { redis_url: redisUrl } = cache;
   if (redisUrl !== '' && !/^rediss?:\/\/[^/]/.test(redisUrl)) {
     const expected = 'an address such as redis://host:6379';
     // What was given may hold a password.
-    throw new ConfigError([describeProblem('media.cache.redis_url', expected, '***')]);
+    throw new ConfigError([describeProblem(`${prefix}cache.redis_url`, expected, '***')]);
   }
   return {
     redisUrl,
@@ -70,7 +76,7 @@ function cacheSettings(
 
 /** The usual variables hold for media downloads only: gateway and render are inside. */
 function proxyOf(
-  { trust_remote_dns: trustRemoteDns }: CoordinatorConfig['media'],
+  { trust_remote_dns: trustRemoteDns }: MediaSection,
   environment: Readonly<Record<string, string | undefined>>,
 ): MediaSettings {
   const { HTTP_PROXY: httpProxy, HTTPS_PROXY: httpsProxy, NO_PROXY: noProxy } = environment;
