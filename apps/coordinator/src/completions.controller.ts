@@ -18,7 +18,7 @@ import {
   toErrorResponse,
 } from '@llm-d/pipeline';
 import { HttpSink, KeepAliveSink } from '@llm-d/service';
-import { type CoordinatorMetrics, type TraceIds } from '@llm-d/telemetry';
+import { type AsyncMetrics, type CoordinatorMetrics, type TraceIds } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { logFailure } from './log-failure.ts';
 import { AnswerReceipt, type ReceiptOptions, serverTimingRequestHeader } from './answer-receipt.ts';
@@ -37,6 +37,8 @@ export interface CompletionsOptions extends RequestRecords {
   /** For streamed answers that have not come yet; 0 = no comments. */
   readonly streamKeepAliveMs: number;
   readonly metrics: CoordinatorMetrics;
+  /** Present where requests can be queued. */
+  readonly asyncMetrics: AsyncMetrics | undefined;
   /** What every client gets to know; one may ask for more. */
   readonly receipts: ReceiptOptions;
   /** `pipeline.wire.phase_header`. */
@@ -89,6 +91,7 @@ export class CompletionsController {
       arrivedAt,
       sink,
       signal: running.signal,
+      liftTimeLimit: running.liftLimit,
       pipelineTrace,
       trace: trace?.ids,
     });
@@ -114,6 +117,7 @@ export class CompletionsController {
     const usage = readUsage(ctx.answerTail.bytes);
     const end = { error, status, parseMs, requestBytes, responseBytes, usage };
     metrics.requestEnded(counted, ctx, end);
+    if (ctx.asyncMode) this.options.asyncMetrics?.answered(ctx.asyncMode, 'POST', status);
     recordRequest(this.options, ctx, end, trace?.ids);
     logAnswer(ctx.log, sink, ctx.requestId);
   }
@@ -146,6 +150,7 @@ function toRequestContext(
     arrivedAt: number;
     sink: HttpSink;
     signal: AbortSignal;
+    liftTimeLimit: () => void;
     pipelineTrace: RequestObserver | undefined;
     trace: TraceIds | undefined;
   },
@@ -161,6 +166,7 @@ function toRequestContext(
     revisionDecisionId: randomUUID(),
     path,
     api,
+    rawHeaders: request.raw.rawHeaders,
     headers: ForwardedHeaders.from(request.raw.rawHeaders, headerPolicy),
     queueMs: request.ticket?.queueMs,
     log,

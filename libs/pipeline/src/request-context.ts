@@ -8,6 +8,9 @@ import { type RequestObserver, type TimelineEntry } from './timeline.ts';
 import { type ResponseSink } from './response-sink.ts';
 import { type TokenIds } from './token-ids.ts';
 
+/** How a request is to be served: live under the tenant's quota, queued, or queued and waited for. */
+export type AsyncMode = 'passthrough' | 'enqueue' | 'wait';
+
 /** The kinds of media that a request may hold. */
 export type Modality = 'image' | 'video' | 'audio';
 
@@ -43,6 +46,10 @@ export interface RequestInit {
   readonly signal: AbortSignal;
   readonly sink: ResponseSink;
   readonly log: Logger;
+  /** The client's own headers, names and values in turn; empty where only what passes on is known. */
+  readonly rawHeaders?: readonly string[];
+  /** Takes the limit for the whole answer away, for an answer that is waited for. */
+  readonly liftTimeLimit?: () => void;
   /** `performance.now()` when the request arrived. */
   readonly arrivedAt?: number;
   /** Time that the request waited for its turn, within `elapsedMs`. */
@@ -58,12 +65,13 @@ export type PromptInit = Pick<RequestInit, 'body' | 'signal' | 'sink'>;
 
 /** Everything that is known about one request; lives as long as the request. */
 export class RequestContext {
-  readonly requestId: string;
+  /** Changes only where a request turns out to be one that was queued before. */
+  requestId: string;
   /** Groups the legs of this request for the endpoint picker. */
   readonly revisionDecisionId: string;
   readonly path: string;
   readonly api: Api;
-  readonly headers: ForwardedHeaders;
+  readonly rawHeaders: readonly string[];
   /** Aborted when the client leaves or the time for the answer is over. */
   readonly signal: AbortSignal;
   readonly sink: ResponseSink;
@@ -76,8 +84,12 @@ export class RequestContext {
   /** Position of the prompt in a batch; undefined for a request with one prompt. */
   readonly promptIndex: number | undefined;
 
+  /** What the legs carry of the client's headers. */
+  headers: ForwardedHeaders;
   /** The client's body with the edits of the steps so far. */
   body: JsonDocument;
+  /** What the client asked of the step async-broker; set by it. */
+  asyncMode: AsyncMode | undefined;
   /** Set by render. */
   tokenIds: TokenIds | undefined;
   /** Set by replace-media-urls, or by render where the request came as tokens. */
@@ -104,6 +116,8 @@ export class RequestContext {
   readonly #arrivedAt: number;
   readonly #observers: readonly RequestObserver[];
   readonly #batch: RequestContext | undefined;
+  readonly #liftTimeLimit: (() => void) | undefined;
+  readonly #endings: (() => void)[] = [];
   #batchTokens: number | undefined;
 
   /** `batch` is the request whose prompt this is. */
@@ -114,6 +128,8 @@ export class RequestContext {
     this.revisionDecisionId = init.revisionDecisionId;
     this.path = init.path;
     this.api = init.api;
+    this.rawHeaders = init.rawHeaders ?? [];
+    this.#liftTimeLimit = init.liftTimeLimit;
     this.headers = init.headers;
     this.body = init.body;
     this.signal = init.signal;
@@ -159,6 +175,21 @@ export class RequestContext {
   addHandoff(handoff: Handoff): void {
     (this.handoffs ??= []).push(handoff);
     this.#batch?.addHandoff(handoff);
+  }
+
+  /** Lets the answer take as long as it takes; whoever calls this ends it. */
+  liftTimeLimit(): void {
+    this.#liftTimeLimit?.();
+  }
+
+  /** Adds what is done when the request is over, however it ends. Must not throw. */
+  atEnd(ending: () => void): void {
+    this.#endings.push(ending);
+  }
+
+  /** Does what `atEnd` was given; called by the pipeline. */
+  end(): void {
+    for (const ending of this.#endings.splice(0)) ending();
   }
 
   /** Milliseconds since the request arrived. */
