@@ -11,7 +11,7 @@ import {
   RequestsController,
   type RequestsOptions,
   requestsOptions,
-} from './requests.controller.ts';
+} from './queue/requests.controller.ts';
 import { RunningRequests } from './running-requests.ts';
 
 /** Wiring of the coordinator's routes, and of the paths that have none. */

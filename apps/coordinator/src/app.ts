@@ -13,7 +13,7 @@ import {
 import { Passthrough } from '@llm-d/steps';
 import { CoordinatorMetrics, type Logger, traceHeaders, type Tracing } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
-import { BrokerHost } from './broker-host.ts';
+import { BrokerHost } from './queue/broker-host.ts';
 import { canConnect } from './can-connect.ts';
 import { configurePipeline } from './coordinator-pipeline.ts';
 import { mediaSource } from './media-source.ts';

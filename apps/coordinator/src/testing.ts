@@ -131,6 +131,12 @@ export class TestCoordinator {
     });
   }
 
+  /** The metrics as a scraper reads them. */
+  async metrics(): Promise<string> {
+    const text = await this.#coordinator?.metrics.text(undefined);
+    return text?.body ?? '';
+  }
+
   /** Answers by phase from the next call on; phases that are left out answer well. */
   play(phases: Partial<Record<Phase, Answer | ((call: RecordedCall) => Answer)>>): void {
     const choose = (call: RecordedCall): Answer => {

@@ -14,6 +14,7 @@ export interface QueueOptions {
   readonly rerunOnRetry: readonly string[];
   readonly ackDurability: 'none' | 'replica' | 'aof';
   readonly appendOnlyFile: 'require' | 'warn';
+  readonly cancelActiveOnDisconnect: boolean;
   readonly maxLaneBacklog?: number | undefined;
   readonly maxTenantBacklog?: number | undefined;
   readonly maxHeldWaits?: number | undefined;

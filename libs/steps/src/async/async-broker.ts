@@ -50,6 +50,7 @@ function createAsyncBroker(params: AsyncBrokerParams, { asyncHost, log }: StepDe
     rerunOnRetry: params.rerun_on_retry,
     ackDurability: params.ack_durability,
     appendOnlyFile: params.append_only_file,
+    cancelActiveOnDisconnect: params.cancel_active_on_disconnect,
     maxLaneBacklog: params.max_lane_backlog,
     maxTenantBacklog: params.max_tenant_backlog,
     maxHeldWaits: params.max_held_waits,

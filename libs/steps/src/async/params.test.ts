@@ -157,6 +157,7 @@ describe('a configuration of async-broker', () => {
       rerunOnRetry: [],
       ackDurability: 'none',
       appendOnlyFile: 'require',
+      cancelActiveOnDisconnect: true,
     });
     expect(quotaOf('anybody')).toBeUndefined();
   });

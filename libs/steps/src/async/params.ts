@@ -118,6 +118,9 @@ const shape = {
   wait_overflow: oneOf('refuse', 'pending')
     .prefault('refuse')
     .describe('A `wait` beyond `max_held_waits`: 429, or it is queued and answered 202.'),
+  cancel_active_on_disconnect: flag
+    .prefault(true)
+    .describe('Whether a `wait` that its client left is ended while it runs; if it waits, always.'),
   max_lane_backlog: limit.describe('Open requests of a queue (429 beyond). Absent: 100000.'),
   max_tenant_backlog: limit.describe('Open requests of a tenant (429 beyond). Absent: 10000.'),
   max_held_waits: limit.describe('Held answers of this process. Absent: 5000.'),

@@ -45,6 +45,7 @@ export class BrokerHost implements AsyncHost {
       rerunOnRetry: options.rerunOnRetry,
       ackDurability: options.ackDurability,
       appendOnlyFile: options.appendOnlyFile,
+      cancelActiveOnDisconnect: options.cancelActiveOnDisconnect,
       observer: {
         onWakeup: (source) => {
           metrics.woken(source);
