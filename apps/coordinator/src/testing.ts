@@ -187,8 +187,13 @@ export class TestCoordinator {
     }
   }
 
-  async close(): Promise<void> {
+  /** Drains it and stops listening. */
+  async stop(): Promise<void> {
     await this.#running?.stop();
+  }
+
+  async close(): Promise<void> {
+    await this.stop();
     await this.#coordinator?.close();
     await Promise.all([this.gateway.close(), this.renderService.close()]);
     rmSync(this.#directory, { recursive: true });
