@@ -13,6 +13,8 @@ export class BrokerHost implements AsyncHost {
   readonly #logger: Logger;
   readonly #registry: CoordinatorMetrics['registry'];
   #broker: Broker | undefined;
+  /** What was last said to be wrong with the server. */
+  #told = '';
   /** Present when requests can be queued. */
   requests: StoredRequests | undefined;
   metrics: AsyncMetrics | undefined;
@@ -59,7 +61,7 @@ export class BrokerHost implements AsyncHost {
       },
     });
     this.metrics = metrics;
-    return brokerQueue(this.#broker, metrics);
+    return brokerQueue(this.#broker, metrics, () => this.#problem());
   }
 
   serveRequests(requests: StoredRequests): void {
@@ -68,15 +70,27 @@ export class BrokerHost implements AsyncHost {
 
   /** Rejects with what keeps the queue from being used. */
   check(): Promise<void> {
-    const health = this.#broker?.health();
-    if (!health || health.isReady) return Promise.resolve();
-    const texts = health.problems.map(({ text, command }) => `${text} (${command})`);
-    return Promise.reject(new Error(texts.join('; ') || 'not connected'));
+    const problem = this.#problem();
+    if (problem) return Promise.reject(problem);
+    const isReady = this.#broker?.health().isReady ?? true;
+    return isReady ? Promise.resolve() : Promise.reject(new Error('not connected'));
   }
 
   /** Answers those who wait that their requests are pending. */
   releaseWaits(): void {
     this.#broker?.releaseWaits();
+  }
+
+  /** What makes the server one that would lose requests; the log hears of it once, with the command that mends it. */
+  #problem(): Error | undefined {
+    const problems = this.#broker?.health().problems ?? [];
+    const told = problems.map(({ text, command }) => `${text} (${command})`).join('; ');
+    if (told !== this.#told) {
+      this.#told = told;
+      if (told === '') this.#logger.info('the Redis of the queue is set up as it should be');
+      else this.#logger.error({ problems }, 'the Redis of the queue would lose requests');
+    }
+    return told === '' ? undefined : new Error(told);
   }
 
   async close(): Promise<void> {

@@ -2,12 +2,21 @@ import { type Broker, BrokerUnavailableError } from '@llm-d/broker';
 import { QueueUnavailableError, type RequestQueue } from '@llm-d/pipeline';
 import { type AsyncMetrics } from '@llm-d/telemetry';
 
-/** A broker as the steps use it: its faults in their terms, and what they do with it counted. */
-export function brokerQueue(broker: Broker, metrics: AsyncMetrics): RequestQueue {
+/**
+ * A broker as the steps use it: its faults in their terms, and what they do with it counted. `problemOf` says what is
+ * wrong with a server to which no request may be entrusted; undefined when nothing is.
+ */
+export function brokerQueue(
+  broker: Broker,
+  metrics: AsyncMetrics,
+  problemOf: () => Error | undefined,
+): RequestQueue {
   return {
     async submit(request) {
       metrics.submitted(request.body.length);
       try {
+        const cause = problemOf();
+        if (cause) throw new QueueUnavailableError({ cause, id: request.id });
         const submitted = await asked(broker.submit(request));
         if (submitted.kind === 'refused') metrics.rejected(submitted.reason);
         return submitted;

@@ -95,3 +95,19 @@ describe('held answers', () => {
     expect((await held).status).toBe(200);
   });
 });
+
+describe('a Redis that would lose requests (4.14)', () => {
+  it('is not used, and the log names the command that mends it', async () => {
+    await rig.redis.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
+    while ((await rig.post('enqueue')).status !== 503) await sleep(50);
+    const answer = await rig.post('enqueue');
+    expect(errorOf(answer)['code']).toBe('ENQUEUE_FAILED');
+    const said = rig.coordinator.lines.filter(
+      ({ msg }) => msg === 'the Redis of the queue would lose requests',
+    );
+    expect(said).toHaveLength(1);
+    expect(JSON.stringify(said)).toContain('CONFIG SET maxmemory-policy noeviction');
+    await rig.redis.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
+    while ((await rig.post('enqueue')).status !== 202) await sleep(50);
+  });
+});
