@@ -6,7 +6,8 @@ const identity = {
   tenant: 'team-a',
   objective: undefined,
   traceparent: undefined,
-  forwarded: {},
+  contentType: 'application/json',
+  forwarded: [],
 };
 const headersOf = (change: object): Record<string, string> => {
   const list = dispatchHeaders({ ...identity, ...change });
@@ -29,7 +30,7 @@ describe('headers of a dispatch (2.1, 2.4, 4.8)', () => {
       headersOf({
         objective: 'reserved-interactive',
         traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
-        forwarded: { 'X-LLM-D-SLO-TTFT-MS': '800' },
+        forwarded: ['X-LLM-D-SLO-TTFT-MS', '800'],
       }),
     ).toMatchObject({
       'x-llm-d-inference-objective': 'reserved-interactive',
@@ -44,7 +45,7 @@ describe('headers of a dispatch (2.1, 2.4, 4.8)', () => {
     ...['content-length', 'content-type', 'transfer-encoding', 'connection', 'upgrade', 'te'],
     ...['accept-encoding', 'EPP-Profile'],
   ])('never carry %s of the client', (name) => {
-    expect(headersOf({ forwarded: { [name]: 'of-the-client' } })).toEqual(headersOf({}));
+    expect(headersOf({ forwarded: [name, 'of-the-client'] })).toEqual(headersOf({}));
   });
 
   it.each([
@@ -57,6 +58,6 @@ describe('headers of a dispatch (2.1, 2.4, 4.8)', () => {
   });
 
   it('leave out a forwarded value that would break the message', () => {
-    expect(headersOf({ forwarded: { 'x-llm-d-slo-ttft-ms': '8\r\nx: y' } })).toEqual(headersOf({}));
+    expect(headersOf({ forwarded: ['x-llm-d-slo-ttft-ms', '8\r\nx: y'] })).toEqual(headersOf({}));
   });
 });

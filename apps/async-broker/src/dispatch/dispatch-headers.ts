@@ -8,8 +8,10 @@ export interface DispatchIdentity {
   /** Name of an InferenceObjective; none when the tier has no mapping. */
   readonly objective: string | undefined;
   readonly traceparent: string | undefined;
-  /** What admission let through of the client's headers, by lower-case name. */
-  readonly forwarded: Readonly<Record<string, string>>;
+  /** Of the client's body. */
+  readonly contentType: string;
+  /** What admission let through of the client's headers, names and values in turn. */
+  readonly forwarded: readonly string[];
 }
 
 /** Priority band of the router. */
@@ -34,16 +36,15 @@ const headerName = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
 const headerValue = /^[!-~](?:[\t -~]*[!-~])?$/;
 
 /** Headers of a dispatch as names and values in turn. */
-export function dispatchHeaders(
-  identity: DispatchIdentity,
-  extraRefused: readonly string[] = [],
-): string[] {
-  const { requestId, tenant, objective, traceparent, forwarded } = identity;
-  const headers = ['content-type', 'application/json', requestIdHeader, requestId];
-  for (const [name, value] of Object.entries(forwarded)) {
-    const lower = name.toLowerCase();
-    if (refused.has(lower) || extraRefused.includes(lower)) continue;
-    if (headerName.test(lower) && headerValue.test(value)) headers.push(lower, value);
+export function dispatchHeaders(identity: DispatchIdentity): string[] {
+  const { requestId, tenant, objective, traceparent, contentType, forwarded } = identity;
+  const type = headerValue.test(contentType) ? contentType : 'application/json';
+  const headers = ['content-type', type, requestIdHeader, requestId];
+  for (let i = 0; i + 1 < forwarded.length; i += 2) {
+    const name = forwarded[i]?.toLowerCase() ?? '';
+    const value = forwarded[i + 1] ?? '';
+    if (refused.has(name)) continue;
+    if (headerName.test(name) && headerValue.test(value)) headers.push(name, value);
   }
   if (traceparent !== undefined && headerValue.test(traceparent)) {
     headers.push('traceparent', traceparent);
