@@ -55,7 +55,7 @@ export const brokerFile = z.strictObject({
   lanes: z
     .array(lane)
     .min(1, 'at least one lane')
-    .prefault([{ name: 'default' }]),
+    .prefault([{ name: 'request-sortedset' }]),
   tenants: z.record(z.string(), z.strictObject({ concurrency: count.optional() })).prefault({}),
   dispatch: z
     .strictObject({

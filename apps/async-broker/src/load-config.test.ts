@@ -35,7 +35,7 @@ describe('the configuration', () => {
       listen: { port: 8080 },
       brokerRedis: { url: 'redis://localhost' },
       address: 'http://coordinator',
-      lanes: [{ name: 'default' }],
+      lanes: [{ name: 'request-sortedset' }],
       dispatch: { slots: 64, attempt_timeout: 300_000, retry_connect_errors: true },
       gates: { saturated: 'wait', longest_wait: 300_000 },
       worker: { lock: 15_000, stalled_interval: 5_000 },

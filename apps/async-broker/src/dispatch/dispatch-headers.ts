@@ -22,7 +22,7 @@ export const fairnessHeader = 'x-llm-d-inference-fairness-id';
 /** Never forwarded, whatever was stored: with one of the mode headers a dispatch would be queued again. */
 const refused = new Set([
   ...['x-llm-d-async-mode', 'x-ap-mode', 'x-llm-d-tenant', 'x-team'],
-  ...['x-llm-d-async-timeout-seconds', 'x-request-timeout-seconds', requestIdHeader],
+  ...['x-llm-d-request-timeout-seconds', 'x-request-timeout-seconds', requestIdHeader],
   ...[objectiveHeader, 'x-gateway-inference-objective'],
   ...[fairnessHeader, 'x-gateway-inference-fairness-id', 'x-gateway-priority'],
   ...['host', 'content-length', 'content-type', 'transfer-encoding', 'connection', 'te', 'upgrade'],
