@@ -1,7 +1,6 @@
 import { type CancelReason, type Dispatch } from './dispatch.ts';
 import { type LaneWorker, type LaneWorkerOptions } from './lane-worker.ts';
 import { type RequestName, type RequestRef } from './names.ts';
-import { type BrokerOptions } from './options.ts';
 import {
   type CancelResult,
   type FetchResult,
@@ -84,9 +83,4 @@ export interface Broker extends AsyncDisposable {
   releaseWaits(): void;
   /** Ends the waits and all connections. Workers and sweepers are closed by who opened them, before. Never rejects. */
   close(): Promise<void>;
-}
-
-/** Opens the connections in the background. Throws BrokerInputError for a configuration that cannot work. */
-export function openBroker(_options: BrokerOptions): Broker {
-  throw new Error('not implemented');
 }

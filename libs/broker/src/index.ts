@@ -1,8 +1,8 @@
+export { allocateSlots, type LaneDemand } from './allocate-slots.ts';
 export {
   type Broker,
   type BrokerHealth,
   type LaneBacklog,
-  openBroker,
   type ServerProblem,
   type Sweeper,
 } from './broker.ts';
@@ -20,8 +20,6 @@ export {
 } from './dispatch.ts';
 export { BrokerInputError, BrokerUnavailableError } from './errors.ts';
 export {
-  allocateSlots,
-  type LaneDemand,
   type LaneWorker,
   type LaneWorkerOptions,
   type TicketEnd,
@@ -37,6 +35,7 @@ export {
   type Ticket,
 } from './names.ts';
 export { type BrokerObserver, type RepairKind } from './observer.ts';
+export { openBroker } from './open-broker.ts';
 export {
   type AckDurability,
   type AdmissionLimits,

@@ -48,20 +48,3 @@ export interface LaneWorker {
   /** Waits at most 3 s for BullMQ, then cuts; never rejects. */
   close(): Promise<void>;
 }
-
-/** One lane as the allocator sees it, in the order of strict priority. */
-export interface LaneDemand {
-  readonly lane: string;
-  /** Tickets that could start. */
-  readonly backlog: number;
-  readonly running: number;
-}
-
-/**
- * Divides a process's slots among lanes, first come the first lanes: each gets what runs and waits there, as long as
- * slots are left. What is left over goes to the first lane that may use it next. Every lane keeps at least one slot when
- * there are enough, so that an idle lane starts its first ticket at once.
- */
-export function allocateSlots(_lanes: readonly LaneDemand[], _slots: number): Map<string, number> {
-  throw new Error('not implemented');
-}

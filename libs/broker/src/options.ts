@@ -62,6 +62,8 @@ export interface BrokerOptions {
   readonly idConflict?: 'reject' | 'attach';
   /** Outcome codes and statuses (`DEADLINE_EXCEEDED`, `503`) that run again when their id is submitted again. */
   readonly rerunOnRetry?: readonly string[];
+  /** Whether a request that runs is cancelled when its last waiter leaves; true when absent. */
+  readonly cancelActiveOnDisconnect?: boolean;
   readonly ackDurability?: AckDurability;
   /** Whether a server without append-only file is refused (default) or only reported. */
   readonly appendOnlyFile?: 'require' | 'warn';
