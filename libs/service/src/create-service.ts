@@ -18,6 +18,8 @@ import {
   dependencyChecks,
   HealthController,
   probePaths,
+  type ReadinessCheck,
+  readinessCheck,
 } from './health.controller.ts';
 import { Lifecycle } from './lifecycle.ts';
 import { NestLogger } from './nest-logger.ts';
@@ -61,6 +63,8 @@ export interface ServiceOptions {
   readonly unknownPaths?: InjectionToken<UnknownPathHandler> | undefined;
   /** What `/readyz?verbose` shows, by name. */
   readonly dependencies?: Readonly<Record<string, DependencyCheck>>;
+  /** Keeps `/readyz` at 503 while it names problems; absent, a service that runs is ready. */
+  readonly readiness?: ReadinessCheck;
   readonly logFields?: LogFields | undefined;
 }
 
@@ -190,7 +194,11 @@ export async function createService(options: ServiceOptions): Promise<Service> {
       global: true,
       imports: [options.module],
       controllers: [HealthController],
-      providers: [Lifecycle, { provide: dependencyChecks, useValue: options.dependencies ?? {} }],
+      providers: [
+        Lifecycle,
+        { provide: dependencyChecks, useValue: options.dependencies ?? {} },
+        { provide: readinessCheck, useValue: options.readiness ?? (() => []) },
+      ],
       exports: [Lifecycle],
     },
     adapter,

@@ -8,6 +8,12 @@ export type DependencyCheck = () => Promise<unknown>;
 /** Name of the dependencies that `/readyz?verbose` shows, injected into the controller. */
 export const dependencyChecks = Symbol('dependencyChecks');
 
+/** Says why a service cannot take work although it runs; empty when it can. Asked at every probe, so it must be cheap. */
+export type ReadinessCheck = () => readonly string[];
+
+/** Name of the check that `/readyz` asks, injected into the controller. */
+export const readinessCheck = Symbol('readinessCheck');
+
 /** Paths that are answered whatever the process is busy with. */
 export const probePaths: ReadonlySet<string> = new Set(['/healthz', '/health', '/readyz']);
 
@@ -22,19 +28,23 @@ export function isProbe(url: string): boolean {
 
 /**
  * Liveness says that the process runs, readiness that it takes new requests. Neither depends on
- * other services: a dead gateway must not make the platform restart every replica.
+ * other services: a dead gateway must not make the platform restart every replica. A service that is nothing without
+ * another one has a readiness check.
  */
 @Controller()
 export class HealthController {
   readonly #lifecycle: Lifecycle;
   readonly #checks: Readonly<Record<string, DependencyCheck>>;
+  readonly #readiness: ReadinessCheck;
 
   constructor(
     lifecycle: Lifecycle,
     @Inject(dependencyChecks) checks: Readonly<Record<string, DependencyCheck>>,
+    @Inject(readinessCheck) readiness: ReadinessCheck,
   ) {
     this.#lifecycle = lifecycle;
     this.#checks = checks;
+    this.#readiness = readiness;
   }
 
   /** `/health` is the path that load generators wait for. */
@@ -45,10 +55,15 @@ export class HealthController {
 
   @Get('/readyz')
   async ready(@Query('verbose') verbose: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const status = this.#lifecycle.isDraining ? 'draining' : 'ok';
+    const problems = this.#readiness();
+    const running = problems.length > 0 ? 'not ready' : 'ok';
+    const status = this.#lifecycle.isDraining ? 'draining' : running;
     void reply.code(status === 'ok' ? 200 : 503);
-    if (verbose === undefined) await reply.send(status);
-    else await reply.send({ status, dependencies: await this.#dependencies() });
+    if (verbose === undefined) await reply.send([status, ...problems].join('\n'));
+    else {
+      const dependencies = await this.#dependencies();
+      await reply.send({ status, dependencies, ...(problems.length > 0 && { problems }) });
+    }
   }
 
   async #dependencies(): Promise<Record<string, string>> {

@@ -1,6 +1,6 @@
 export { Admission, type AdmissionLimits, type RefusalReason, Ticket } from './admission.ts';
 export { createService, type Service, type ServiceOptions } from './create-service.ts';
-export { type DependencyCheck, isProbe } from './health.controller.ts';
+export { type DependencyCheck, isProbe, type ReadinessCheck } from './health.controller.ts';
 export { type EdgeObserver, type Refusal } from './edge-observer.ts';
 export { type AnswerExtras, HttpSink } from './http-sink.ts';
 export { KeepAliveSink } from './keep-alive-sink.ts';
