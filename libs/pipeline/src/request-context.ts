@@ -100,8 +100,8 @@ export class RequestContext {
   kvTransferParams: JsonSpan | undefined;
   /** `performance.now()` when prefill's answer came; its hand-off is only good for `pipeline.kv_lease`. */
   kvReceivedAt = 0;
-  /** Runs prefill again, for a hand-off that is past its lease. Set by prefill. */
-  renewKv: (() => Promise<void>) | undefined;
+  /** Runs prefill again, for a hand-off that is past its lease. Set by prefill; a closure per request would cost. */
+  renewKv: ((ctx: RequestContext) => Promise<void>) | undefined;
   /**
    * What prefill and encode answers offered; undefined while there is nothing. The pipeline ends what is open. The request
    * of a batch has those of all its prompts.
