@@ -79,7 +79,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
       asyncHost,
     ),
   );
-  const { requests, metrics: asyncMetrics } = asyncHost;
+  const { queue } = asyncHost;
   const recent = server.debugAddress === '' ? undefined : new RecentRequests();
   const headers = {
     strip: server.stripRequestHeaders,
@@ -114,7 +114,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
         logger,
         recent,
         tracing,
-        asyncMetrics,
+        async: queue,
       },
       passthrough && {
         passthrough,
@@ -123,7 +123,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
         recent,
         tracing,
       },
-      requests && asyncMetrics && { requests, metrics: asyncMetrics, logger },
+      queue && { ...queue, logger },
     ),
     logger,
     bodyLimitBytes: server.maxRequestBodyBytes,
@@ -135,7 +135,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     unknownPaths: passthrough && PassthroughHandler,
     dependencies: {
       ...dependencies(config),
-      ...(requests && { queue: () => asyncHost.check() }),
+      ...(queue && { queue: () => asyncHost.check() }),
     },
     logFields: tracing && ((request) => tracing.of(request)?.ids),
   });

@@ -15,6 +15,7 @@ import {
   readUsage,
   RequestContext,
   type RequestObserver,
+  type StoredRequests,
   toErrorResponse,
 } from '@llm-d/pipeline';
 import { HttpSink, KeepAliveSink } from '@llm-d/service';
@@ -38,11 +39,17 @@ export interface CompletionsOptions extends RequestRecords {
   readonly streamKeepAliveMs: number;
   readonly metrics: CoordinatorMetrics;
   /** Present where requests can be queued. */
-  readonly asyncMetrics: AsyncMetrics | undefined;
+  readonly async: AsyncOptions | undefined;
   /** What every client gets to know; one may ask for more. */
   readonly receipts: ReceiptOptions;
   /** `pipeline.wire.phase_header`. */
   readonly phaseHeader: string;
+}
+
+/** What is particular about requests that can be queued. */
+export interface AsyncOptions {
+  readonly requests: Pick<StoredRequests, 'modeOf'>;
+  readonly metrics: AsyncMetrics;
 }
 
 /** Injects `CompletionsOptions`. */
@@ -67,19 +74,24 @@ export class CompletionsController {
 
   @Post(Object.values(apiPaths))
   async complete(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const { metrics } = this.options;
+    const { metrics, async: queue } = this.options;
     const { raw: response } = reply;
     const arrivedAt = performance.now() - reply.elapsedTime;
     const bytes = request.body as Buffer;
     const trace = this.options.tracing?.of(request.raw);
     trace?.identify(request.id, request.routeOptions.url);
-    const body = parse(bytes);
+    const mode = queue?.requests.modeOf(request.raw.rawHeaders);
+    const body = parse(bytes, mode === undefined ? 'BAD_REQUEST' : 'INVALID_REQUEST');
     const parseMs = performance.now() - arrivedAt;
 
     reply.hijack();
     const isStreaming = body.isTrue('stream');
     const { writeTimeoutMs, streamKeepAliveMs } = this.options;
-    const running = this.runningRequests.add(response, isStreaming ? 0 : writeTimeoutMs);
+    const running = this.runningRequests.add(
+      response,
+      // A held answer has a deadline of its own.
+      isStreaming || mode === 'wait' ? 0 : writeTimeoutMs,
+    );
     const sink =
       isStreaming && streamKeepAliveMs > 0
         ? new KeepAliveSink(response, request.id, streamKeepAliveMs)
@@ -91,7 +103,6 @@ export class CompletionsController {
       arrivedAt,
       sink,
       signal: running.signal,
-      liftTimeLimit: running.liftLimit,
       pipelineTrace,
       trace: trace?.ids,
     });
@@ -117,7 +128,7 @@ export class CompletionsController {
     const usage = readUsage(ctx.answerTail.bytes);
     const end = { error, status, parseMs, requestBytes, responseBytes, usage };
     metrics.requestEnded(counted, ctx, end);
-    if (ctx.asyncMode) this.options.asyncMetrics?.answered(ctx.asyncMode, 'POST', status);
+    if (mode !== undefined) queue?.metrics.answered(ctx.asyncMode ?? 'unknown', 'POST', status);
     recordRequest(this.options, ctx, end, trace?.ids);
     logAnswer(ctx.log, sink, ctx.requestId);
   }
@@ -130,7 +141,7 @@ export class CompletionsController {
   }
 }
 
-function parse(bytes: Buffer): JsonDocument {
+function parse(bytes: Buffer, code: 'BAD_REQUEST' | 'INVALID_REQUEST'): JsonDocument {
   try {
     return JsonDocument.parse(bytes, { uniqueKeys, loneSurrogates: 'reject' });
   } catch (cause) {
@@ -138,7 +149,7 @@ function parse(bytes: Buffer): JsonDocument {
     // Other faults leave nothing to walk along.
     const param = cause.reason === 'lone-surrogate' ? pathTo(bytes, cause.offset) : '';
     const text = `the request body: ${param && `${param}: `}${cause.message}`;
-    throw new BadRequestError(text, { cause, ...(param && { param }) });
+    throw new BadRequestError(text, { cause, code, ...(param && { param }) });
   }
 }
 
@@ -150,7 +161,6 @@ function toRequestContext(
     arrivedAt: number;
     sink: HttpSink;
     signal: AbortSignal;
-    liftTimeLimit: () => void;
     pipelineTrace: RequestObserver | undefined;
     trace: TraceIds | undefined;
   },

@@ -8,8 +8,6 @@ export interface RunningRequest {
   /** Aborted with the reason when the request has to end before its answer is whole. */
   readonly signal: AbortSignal;
   readonly abort: (reason: Error) => void;
-  /** Takes the limit for the whole answer away. */
-  readonly liftLimit: () => void;
   /** To be called when the request is over. */
   readonly release: () => void;
 }
@@ -48,9 +46,6 @@ export class RunningRequests {
       signal: running.signal,
       abort: (reason) => {
         running.abort(reason);
-      },
-      liftLimit: () => {
-        clearTimeout(timer);
       },
       release: () => {
         clearTimeout(timer);

@@ -39,6 +39,8 @@ export interface WholeAnswer {
 
 /** What stands behind `/v1/requests/<id>`. Failures are CoordinatorErrors. */
 export interface StoredRequests {
+  /** What a request asks for, as far as one can tell before it is checked; undefined without a mode. Never throws. */
+  modeOf(rawHeaders: readonly string[]): string | undefined;
   fetch(call: StoredRequestCall): Promise<WholeAnswer>;
   cancel(call: StoredRequestCall): Promise<WholeAnswer>;
   /** What `GET /v1/models` answers; undefined where that path is not the step's. */

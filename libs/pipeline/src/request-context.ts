@@ -48,8 +48,6 @@ export interface RequestInit {
   readonly log: Logger;
   /** The client's own headers, names and values in turn; empty where only what passes on is known. */
   readonly rawHeaders?: readonly string[];
-  /** Takes the limit for the whole answer away, for an answer that is waited for. */
-  readonly liftTimeLimit?: () => void;
   /** `performance.now()` when the request arrived. */
   readonly arrivedAt?: number;
   /** Time that the request waited for its turn, within `elapsedMs`. */
@@ -116,8 +114,7 @@ export class RequestContext {
   readonly #arrivedAt: number;
   readonly #observers: readonly RequestObserver[];
   readonly #batch: RequestContext | undefined;
-  readonly #liftTimeLimit: (() => void) | undefined;
-  readonly #endings: (() => void)[] = [];
+  #endings: (() => void)[] | undefined;
   #batchTokens: number | undefined;
 
   /** `batch` is the request whose prompt this is. */
@@ -129,7 +126,6 @@ export class RequestContext {
     this.path = init.path;
     this.api = init.api;
     this.rawHeaders = init.rawHeaders ?? [];
-    this.#liftTimeLimit = init.liftTimeLimit;
     this.headers = init.headers;
     this.body = init.body;
     this.signal = init.signal;
@@ -177,19 +173,16 @@ export class RequestContext {
     this.#batch?.addHandoff(handoff);
   }
 
-  /** Lets the answer take as long as it takes; whoever calls this ends it. */
-  liftTimeLimit(): void {
-    this.#liftTimeLimit?.();
-  }
-
   /** Adds what is done when the request is over, however it ends. Must not throw. */
   atEnd(ending: () => void): void {
-    this.#endings.push(ending);
+    (this.#endings ??= []).push(ending);
   }
 
   /** Does what `atEnd` was given; called by the pipeline. */
   end(): void {
-    for (const ending of this.#endings.splice(0)) ending();
+    const endings = this.#endings;
+    this.#endings = undefined;
+    if (endings) for (const ending of endings) ending();
   }
 
   /** Milliseconds since the request arrived. */

@@ -15,9 +15,8 @@ export class BrokerHost implements AsyncHost {
   #broker: Broker | undefined;
   /** What was last said to be wrong with the server. */
   #told = '';
-  /** Present when requests can be queued. */
-  requests: StoredRequests | undefined;
-  metrics: AsyncMetrics | undefined;
+  #metrics: AsyncMetrics | undefined;
+  #requests: StoredRequests | undefined;
 
   constructor(logger: Logger, { registry }: CoordinatorMetrics) {
     this.#logger = logger;
@@ -60,12 +59,18 @@ export class BrokerHost implements AsyncHost {
         },
       },
     });
-    this.metrics = metrics;
+    this.#metrics = metrics;
     return brokerQueue(this.#broker, metrics, () => this.#problem());
   }
 
   serveRequests(requests: StoredRequests): void {
-    this.requests = requests;
+    this.#requests = requests;
+  }
+
+  /** What the routes work with; undefined where no requests can be queued. */
+  get queue(): { requests: StoredRequests; metrics: AsyncMetrics } | undefined {
+    const [requests, metrics] = [this.#requests, this.#metrics];
+    return requests && metrics && { requests, metrics };
   }
 
   /** Rejects with what keeps the queue from being used. */

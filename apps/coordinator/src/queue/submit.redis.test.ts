@@ -33,6 +33,8 @@ describe('a request without a mode', () => {
 describe('a request that cannot be queued', () => {
   it.each([
     { name: 'C6 an unknown mode', mode: 'sideways', message: /^unknown x-llm-d-async-mode value/ },
+    { name: 'a body that is no JSON', body: '{', message: /^the request body/ },
+    { name: 'a body that is no object', body: '[1]', message: /^the request body/ },
     { name: 'C8 no model', body: { prompt: 'hi' }, message: /^model is required/ },
     { name: 'C8 a model that is no text', body: { model: 7 }, message: /^model is required/ },
     { name: 'C9 a tenant with a colon', headers: { 'x-team': 'a:b' }, message: /colon/ },

@@ -155,7 +155,6 @@ async function hold(
   request: QueuedRequest,
   { queue, params }: EnterOptions,
 ): Promise<void> {
-  ctx.liftTimeLimit();
   const capMs = params.wait_cap_seconds * 1_000;
   const end = await waitFor(queue, ref, {
     timeoutMs: request.timeoutMs,

@@ -9,6 +9,7 @@ import {
 import { jsonAnswer, outcomeAnswer, pendingAnswer, unknownRequest } from './answers.ts';
 import { AsyncError, invalidRequest } from './async-error.ts';
 import { type AsyncHeaderNames, readTenant } from './async-headers.ts';
+import { headerValues } from './header-values.ts';
 import { type AsyncBrokerParams } from './params.ts';
 import { isRequestId } from './request-id.ts';
 
@@ -32,6 +33,7 @@ export function storedRequests(
   };
 
   return {
+    modeOf: (rawHeaders) => headerValues(rawHeaders, names.mode)[0]?.toLowerCase(),
     async fetch(call) {
       const name = nameOf(call);
       let found: Found;
