@@ -67,6 +67,10 @@ async function askQueue(stack: Stack, say: (text: string) => void) {
   }
   const queued = await runQueueDemo(stack.publicUrl);
   const { id, submitted, asked, fetched, ms, text } = queued;
+  if (submitted !== 202) {
+    say(`The queue refused a request (HTTP ${submitted}); the coordinator's log has the reason.\n`);
+    return queued;
+  }
   say(`A queued request: submitted as ${id} (HTTP ${submitted}), waited for ${ms} ms
 (asked ${asked} times), and fetched (HTTP ${fetched}):
 
