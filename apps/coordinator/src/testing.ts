@@ -135,9 +135,15 @@ export class TestCoordinator {
     });
   }
 
+  /** The metrics as a scraper reads them. */
+  async metrics(): Promise<string> {
+    const text = await this.#coordinator?.metrics.text(undefined);
+    return text?.body ?? '';
+  }
+
   /** Samples whose name, with labels, begins with the text; without buckets. */
   async samples(prefix: string): Promise<Record<string, number>> {
-    const { body = '' } = (await this.#coordinator?.metrics.text(undefined)) ?? {};
+    const body = await this.metrics();
     const lines = body.split('\n').filter((line) => line.startsWith(prefix));
     const pairs = lines
       .filter((line) => !line.includes('_bucket'))
@@ -195,8 +201,13 @@ export class TestCoordinator {
     }
   }
 
-  async close(): Promise<void> {
+  /** Drains it and stops listening. */
+  async stop(): Promise<void> {
     await this.#running?.stop();
+  }
+
+  async close(): Promise<void> {
+    await this.stop();
     await this.#coordinator?.close();
     await Promise.all([this.gateway.close(), this.renderService.close()]);
     rmSync(this.#directory, { recursive: true });

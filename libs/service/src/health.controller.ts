@@ -5,10 +5,12 @@ import { Lifecycle } from './lifecycle.ts';
 /** Asks one dependency whether it can be used; rejects with the reason when it cannot. */
 export type DependencyCheck = () => Promise<unknown>;
 
-/** What a service adds to its readiness, at the moment of the probe. */
+/** What a service adds to its readiness, at the moment of the probe; to be told without a wait. */
 export interface Readiness {
   /** Takes the place of `ok` and makes the probe answer 503. */
   readonly unready?: string | undefined;
+  /** Why it cannot take work although it runs, each with what mends it; any makes the probe answer 503. */
+  readonly problems?: readonly string[];
   /** Shown beside the status, whatever it is; the answer is JSON then. */
   readonly facts?: Readonly<Record<string, string>>;
 }
@@ -33,7 +35,8 @@ export function isProbe(url: string): boolean {
 
 /**
  * Liveness says that the process runs, readiness that it takes new requests. Neither depends on
- * other services: a dead gateway must not make the platform restart every replica.
+ * other services: a dead gateway must not make the platform restart every replica. A service that is nothing without
+ * another one has a readiness check.
  */
 @Controller()
 export class HealthController {
@@ -59,13 +62,15 @@ export class HealthController {
 
   @Get('/readyz')
   async ready(@Query('verbose') verbose: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const { unready = 'ok', facts } = this.#readiness();
-    const status = this.#lifecycle.isDraining ? 'draining' : unready;
+    const { unready, problems = [], facts } = this.#readiness();
+    const running = unready ?? (problems.length > 0 ? 'not ready' : 'ok');
+    const status = this.#lifecycle.isDraining ? 'draining' : running;
     void reply.code(status === 'ok' ? 200 : 503);
+    const told = { status, ...facts, ...(problems.length > 0 && { problems }) };
     if (verbose !== undefined) {
-      await reply.send({ status, ...facts, dependencies: await this.#dependencies() });
-    } else if (facts) await reply.send({ status, ...facts });
-    else await reply.send(status);
+      await reply.send({ ...told, dependencies: await this.#dependencies() });
+    } else if (facts) await reply.send(told);
+    else await reply.send([status, ...problems].join('\n'));
   }
 
   async #dependencies(): Promise<Record<string, string>> {

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { ChildGroup, type ChildSpec } from './child-group.ts';
 import { cacheFlags, type FoundRedis } from './find-redis.ts';
 import { freePorts } from './free-ports.ts';
+import { queueParts, queuePorts, type QueueSettings } from './queue.ts';
 
 /** What a stack is made of; everything has a default. */
 export interface StackOptions {
@@ -17,6 +18,8 @@ export interface StackOptions {
   readonly workers?: { encode: number; prefill: number; decode: number };
   /** Further `SIM_*` variables of all workers. */
   readonly workerEnv?: Readonly<Record<string, string>>;
+  /** Lets the coordinator behind the public listener queue requests, and runs them. */
+  readonly queue?: QueueSettings | undefined;
   /** Further flags of gateway-sim. */
   readonly gatewayFlags?: readonly string[];
   /** Of the coordinator behind the public listener. */
@@ -51,6 +54,8 @@ export interface Stack {
   readonly renderUrl: string;
   /** Undefined without one. */
   readonly mediaFetcherUrl: string | undefined;
+  /** What runs queued requests; undefined without a queue. */
+  readonly asyncBrokerUrl: string | undefined;
   /** The coordinator behind the public listener, addressed directly. */
   readonly coordinatorUrl: string;
   readonly coordinatorDebugUrl: string;
@@ -66,6 +71,8 @@ export interface CoordinatorSettings {
   readonly usesOpenAiFormat?: boolean;
   /** Step types in order; steps that need params get them. */
   readonly steps?: readonly string[];
+  /** A step before them. */
+  readonly firstStep?: object | undefined;
   /** Another render service than the stack's own. */
   readonly renderUrl?: string;
   /** Params of `replace-media-urls`, laid over those that name the media fetcher. */
@@ -100,7 +107,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const podNames = (['encode', 'prefill', 'decode'] as const).flatMap((role) =>
     Array.from({ length: workers[role] }, (_, i) => ({ role, name: `${role}-${i}` })),
   );
-  const ports = await freePorts(9 + podNames.length * 3);
+  const ports = await freePorts(9 + queuePorts + podNames.length * 3);
   const next = (): number => ports.pop() ?? 0;
   const url = (port: number): string => `http://${host}:${port}`;
   const [publicPort, internalPort, adminPort] = [next(), next(), next()];
@@ -108,6 +115,15 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const [debugPort, metricsPort] = [next(), next()];
   // Coordinators and prefill workers agree on it.
   const bootstrapPort = String(next());
+  // Dispatches come in where clients do (deploy.md 4.5).
+  const queue =
+    options.queue &&
+    queueParts(options.queue, {
+      directory,
+      script: script('apps/async-broker'),
+      dispatchUrl: url(publicPort),
+      ports: [next(), next()],
+    });
   const isConcurrent = kvConnector === 'kv-sglang';
   const lastSteps = isConcurrent ? ['prefill-decode'] : ['prefill', 'decode'];
   const [internalUrl, renderUrl] = [url(internalPort), url(renderPort)];
@@ -159,7 +175,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
         ec_connector: ecConnector,
         use_openai_format: settings.usesOpenAiFormat ?? true,
         kv_release: 'decode',
-        steps,
+        steps: settings.firstStep ? [settings.firstStep, ...steps] : steps,
         ...settings.pipeline,
       },
     };
@@ -194,6 +210,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     readyUrl: `${renderUrl}/readyz`,
   };
   const coordinator = coordinatorSpec('coordinator', coordinatorPort, {
+    firstStep: queue?.step,
     ...options.coordinator,
     server: {
       debug_addr: `${host}:${debugPort}`,
@@ -202,7 +219,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     },
   });
   try {
-    const own = [render, gateway, coordinator, ...(media?.specs ?? [])];
+    const own = [render, gateway, coordinator, ...(media?.specs ?? []), ...(queue?.children ?? [])];
     const all = [...podSpecs.map(({ spec }) => spec), ...own];
     await Promise.race([children.start(all), ...(stop ? [stop] : [])]);
   } catch (error) {
@@ -216,6 +233,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     gatewayAdminUrl: url(adminPort),
     renderUrl,
     mediaFetcherUrl: media?.url,
+    asyncBrokerUrl: queue?.url,
     coordinatorUrl: url(coordinatorPort),
     coordinatorDebugUrl: url(debugPort),
     coordinatorMetricsUrl: `${url(metricsPort)}/metrics`,
