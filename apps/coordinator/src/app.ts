@@ -1,5 +1,5 @@
 import { ConfigError, type CoordinatorConfig } from '@llm-d/config';
-import { MediaFetcher, type MediaFetcherConfig } from '@llm-d/media';
+import { createMediaFetcher, type MediaSettings } from '@llm-d/media';
 import { HandoffCounts, headerPolicy, type StepDefinition } from '@llm-d/pipeline';
 import {
   Admission,
@@ -13,10 +13,12 @@ import {
 import { Passthrough } from '@llm-d/steps';
 import { CoordinatorMetrics, type Logger, traceHeaders, type Tracing } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
+import { BrokerHost } from './queue/broker-host.ts';
 import { canConnect } from './can-connect.ts';
 import { configurePipeline } from './coordinator-pipeline.ts';
 import { mediaSource } from './media-source.ts';
 import { PassthroughHandler } from './passthrough-handler.ts';
+import { probeMediaFetcher } from './probe-media-fetcher.ts';
 import { RecentRequests } from './recent-requests.ts';
 import { edgeMetrics } from './request-metrics.ts';
 
@@ -24,8 +26,8 @@ import { edgeMetrics } from './request-metrics.ts';
 export interface AppOptions {
   readonly config: CoordinatorConfig;
   readonly logger: Logger;
-  /** How media is downloaded; the proxies of the environment, for one. */
-  readonly media?: MediaFetcherConfig;
+  /** How media is downloaded and kept: the section `media` and the proxies of the environment. */
+  readonly media?: MediaSettings;
   /** Where SGLang prefill pods wait for decode pods; 8998 when absent. */
   readonly bootstrapPort?: number;
   /** What counts the requests; one of its own when absent. */
@@ -48,7 +50,7 @@ export interface Coordinator {
   readonly admission: Admission;
   /** Hand-offs since the start. */
   readonly handoffs: HandoffCounts;
-  /** Closes the connections to gateway, render and media; after the service has stopped. */
+  /** Closes the connections to gateway, render, media and the queue; after the service has stopped. */
   close(): Promise<void>;
 }
 
@@ -56,24 +58,40 @@ export interface Coordinator {
 export async function createApp(options: AppOptions): Promise<Coordinator> {
   const { config, logger, tracing, metrics = new CoordinatorMetrics() } = options;
   const { server, pipeline: pipelineConfig } = config;
-  const fetcher = new MediaFetcher({
-    ...options.media,
+  const fetcher = createMediaFetcher(options.media, {
     onDownload: (download) => {
       metrics.downloadEnded(download);
     },
-  });
-  const handoffs = new HandoffCounts();
-  const { pipeline, gateway, warnings } = configurePipeline(
-    config,
-    mediaSource(fetcher),
-    logger,
-    (event) => {
-      handoffs.count(event);
-      metrics.handoff(event);
+    onItem: (item) => {
+      metrics.media.itemEnded(item);
     },
-    options.bootstrapPort,
-    options.definitions,
+    onCacheUse: (status, tier) => {
+      metrics.media.cacheUsed(status, tier);
+    },
+    onRedisState: (state, reason) => {
+      metrics.media.redisBecame(state);
+      logger[state === 'ok' ? 'info' : 'warn']({ media_redis: state }, `media cache: ${reason}`);
+    },
+  });
+  metrics.watchMedia(fetcher);
+  if (options.media?.cache?.redisUrl) metrics.media.redisBecame('ok');
+  const handoffs = new HandoffCounts();
+  const asyncHost = new BrokerHost(logger, metrics);
+  const { pipeline, gateway, warnings } = await configured(asyncHost, () =>
+    configurePipeline(
+      config,
+      mediaSource(fetcher),
+      logger,
+      (event) => {
+        handoffs.count(event);
+        metrics.handoff(event);
+      },
+      options.bootstrapPort,
+      options.definitions,
+      asyncHost,
+    ),
   );
+  const { queue } = asyncHost;
   const recent = server.debugAddress === '' ? undefined : new RecentRequests();
   const headers = {
     strip: server.stripRequestHeaders,
@@ -108,6 +126,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
         logger,
         recent,
         tracing,
+        async: queue,
       },
       passthrough && {
         passthrough,
@@ -116,6 +135,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
         recent,
         tracing,
       },
+      queue && { ...queue, logger },
     ),
     logger,
     bodyLimitBytes: server.maxRequestBodyBytes,
@@ -125,12 +145,18 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     admission,
     observer: edgeMetrics(metrics),
     unknownPaths: passthrough && PassthroughHandler,
-    dependencies: dependencies(config),
+    dependencies: {
+      ...dependencies(config),
+      ...(queue && { queue: () => asyncHost.check() }),
+    },
     logFields: tracing && ((request) => tracing.of(request)?.ids),
   });
   tracing?.watch(service.getHttpServer(), isProbe);
   const lifecycle = service.get(Lifecycle);
   lifecycle.beforeEnd(() => pipeline.idle());
+  lifecycle.draining.addEventListener('abort', () => {
+    asyncHost.releaseWaits();
+  });
   lifecycle.cut.addEventListener('abort', () => void pipeline.endWork());
   return {
     service,
@@ -140,9 +166,19 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     admission,
     handoffs,
     close: async () => {
-      await Promise.all([pipeline.close(), fetcher.close()]);
+      await Promise.all([pipeline.close(), fetcher.close(), asyncHost.close()]);
     },
   };
+}
+
+/** A pipeline that cannot be built leaves no connection behind, which would keep the process alive. */
+async function configured<T>(asyncHost: BrokerHost, configure: () => T): Promise<T> {
+  try {
+    return configure();
+  } catch (error) {
+    await asyncHost.close();
+    throw error;
+  }
 }
 
 /** A request that waits has not arrived whole: past the read timeout it would be refused as a slow one. */
@@ -160,10 +196,13 @@ async function loadTls(settings: CoordinatorConfig['server']['tls'], logger: Log
   }
 }
 
-/** What `/readyz?verbose` tells about: whether somebody listens at the other ends. */
+/** What `/readyz?verbose` tells about: whether somebody is there at the other ends. */
 function dependencies({ gateway, pipeline }: CoordinatorConfig): Record<string, DependencyCheck> {
   const checks: Record<string, DependencyCheck> = { gateway: () => canConnect(gateway.address) };
   const address = pipeline.steps.find(({ type }) => type === 'render')?.params['address'];
   if (typeof address === 'string') checks['render'] = () => canConnect(address);
+  const media = pipeline.steps.find(({ type }) => type === 'replace-media-urls')?.params;
+  const fetcher = media?.['mode'] === 'remote' ? media['address'] : undefined;
+  if (typeof fetcher === 'string') checks['media-fetcher'] = () => probeMediaFetcher(fetcher);
   return checks;
 }

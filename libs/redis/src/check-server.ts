@@ -5,10 +5,13 @@ export interface RedisServerFacts {
   readonly version: string;
   /** 0 = no limit. */
   readonly maxMemoryBytes: number;
+  readonly usedMemoryBytes: number;
   /** For example `noeviction` or `allkeys-lru`. */
   readonly evictionPolicy: string;
   /** Whether an append-only file is written. */
   readonly writesAppendOnlyFile: boolean;
+  /** `master` or `slave`. */
+  readonly role: string;
 }
 
 /** Reads `INFO`, which servers without the command `CONFIG` answer as well; rejects as a command does. */
@@ -19,8 +22,10 @@ export async function readServerFacts(client: RedisClient): Promise<RedisServerF
   return {
     version: value('redis_version'),
     maxMemoryBytes: Number(value('maxmemory')),
+    usedMemoryBytes: Number(value('used_memory')),
     evictionPolicy: value('maxmemory_policy'),
     writesAppendOnlyFile: value('aof_enabled') === '1',
+    role: value('role'),
   };
 }
 

@@ -117,13 +117,16 @@ describe('the check of a server', () => {
     expect(facts).toEqual({
       version: expect.stringMatching(/^\d+\.\d+/),
       maxMemoryBytes: 64 * 1024 * 1024,
+      usedMemoryBytes: expect.any(Number),
       evictionPolicy: 'allkeys-lru',
       writesAppendOnlyFile: false,
+      role: 'master',
     });
     expect(cacheProblems(facts)).toEqual([]);
   });
 
-  const facts = { version: '7.0', maxMemoryBytes: 1, writesAppendOnlyFile: false };
+  const server = { version: '7.0', usedMemoryBytes: 1, role: 'master' };
+  const facts = { ...server, maxMemoryBytes: 1, writesAppendOnlyFile: false };
   it.each([
     { policy: 'allkeys-lfu', isShared: false, problems: 0 },
     { policy: 'noeviction', isShared: false, problems: 1 },

@@ -326,4 +326,20 @@ describe('probes', () => {
       dependencies: { gateway: 'up', render: 'down' },
     });
   });
+
+  it('readyz is 503 while the service names problems, and 200 as soon as it names none', async () => {
+    let problems = ['no queue: start one'];
+    await start({ readiness: () => ({ problems }) });
+    expect(await client().get('/readyz')).toMatchObject({
+      status: 503,
+      text: 'not ready\nno queue: start one',
+    });
+    expect(await client().get('/readyz?verbose')).toMatchObject({
+      status: 503,
+      body: { problems },
+    });
+    expect((await client().get('/healthz')).status).toBe(200);
+    problems = [];
+    expect(await client().get('/readyz')).toMatchObject({ status: 200, text: 'ok' });
+  });
 });

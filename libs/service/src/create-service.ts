@@ -12,12 +12,14 @@ import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { type Admission, Ticket } from './admission.ts';
 import { answerClientError, plainHttp } from './client-error.ts';
 import { type EdgeObserver } from './edge-observer.ts';
-import { ErrorFilter, type LogFields } from './error.filter.ts';
+import { ErrorFilter, type ErrorWriter, type LogFields } from './error.filter.ts';
 import {
   type DependencyCheck,
   dependencyChecks,
   HealthController,
   probePaths,
+  type Readiness,
+  readinessCheck,
 } from './health.controller.ts';
 import { Lifecycle } from './lifecycle.ts';
 import { NestLogger } from './nest-logger.ts';
@@ -62,6 +64,14 @@ export interface ServiceOptions {
   /** What `/readyz?verbose` shows, by name. */
   readonly dependencies?: Readonly<Record<string, DependencyCheck>>;
   readonly logFields?: LogFields | undefined;
+  /** Turns a request away before it takes part in the limits; probes and open paths are not asked about. */
+  readonly authorize?: (request: FastifyRequest) => RequestError | undefined;
+  /** Paths that are served as probes are: without authorization and outside of the limits. */
+  readonly openPaths?: readonly string[];
+  /** Adds to what `/readyz` says. */
+  readonly readiness?: () => Readiness;
+  /** Writes refusals in another shape than OpenAI's. */
+  readonly errorResponse?: ErrorWriter;
 }
 
 /**
@@ -78,7 +88,9 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   const filter = new ErrorFilter(logger, 2 * bodyLimitBytes, pendingBodies, {
     observer,
     logFields,
+    errorResponse: options.errorResponse,
   });
+  const openPaths = new Set([...probePaths, ...(options.openPaths ?? [])]);
 
   const http = {
     requestTimeout: readTimeoutMs,
@@ -93,7 +105,12 @@ export async function createService(options: ServiceOptions): Promise<Service> {
     // The original's listener keeps idle connections for the read timeout.
     keepAliveTimeout: idleTimeoutMs === 0 ? 0 : Math.max(idleTimeoutMs, readTimeoutMs),
     ...(tls ? { https: { ...http, ...tls.options, handshakeTimeout: readTimeoutMs } } : { http }),
-    routerOptions: { ignoreTrailingSlash: true, ignoreDuplicateSlashes: true },
+    routerOptions: {
+      ignoreTrailingSlash: true,
+      ignoreDuplicateSlashes: true,
+      // Longer parameters would not be found; Node limits the whole head.
+      maxParamLength: maxHeadBytes,
+    },
     genReqId: (request: IncomingMessage) =>
       chooseRequestId(request, (length) => {
         logger.info({ length }, 'x-request-id is not valid, id replaced');
@@ -142,11 +159,14 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   fastify.addHook('onRequest', (request, reply, done) => {
     void reply.header(requestIdHeader, request.id);
     if (!request.is404) {
-      if (probePaths.has(request.routeOptions.url ?? '')) done();
-      else {
-        observer?.arrived(request);
-        admit(request, reply, done);
+      if (openPaths.has(request.routeOptions.url ?? '')) {
+        done();
+        return;
       }
+      observer?.arrived(request);
+      const refused = options.authorize?.(request);
+      if (refused) filter.answer(refused, request, reply);
+      else admit(request, reply, done);
       return;
     }
     const path = request.url.split('?', 1)[0] ?? '';
@@ -185,7 +205,11 @@ export async function createService(options: ServiceOptions): Promise<Service> {
       global: true,
       imports: [options.module],
       controllers: [HealthController],
-      providers: [Lifecycle, { provide: dependencyChecks, useValue: options.dependencies ?? {} }],
+      providers: [
+        Lifecycle,
+        { provide: dependencyChecks, useValue: options.dependencies ?? {} },
+        { provide: readinessCheck, useValue: options.readiness ?? (() => ({})) },
+      ],
       exports: [Lifecycle],
     },
     adapter,
@@ -208,6 +232,9 @@ function serveTls(
     answerClientError(error, socket, edge.pendingBodies);
   });
 }
+
+/** Node's limit for the head of a request. */
+const maxHeadBytes = 16 * 1024;
 
 /** How often Node looks for requests that are late: a tenth of the limit, at most every second. */
 function checkIntervalMs(readTimeoutMs: number): number {

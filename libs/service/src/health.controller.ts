@@ -5,6 +5,19 @@ import { Lifecycle } from './lifecycle.ts';
 /** Asks one dependency whether it can be used; rejects with the reason when it cannot. */
 export type DependencyCheck = () => Promise<unknown>;
 
+/** What a service adds to its readiness, at the moment of the probe; to be told without a wait. */
+export interface Readiness {
+  /** Takes the place of `ok` and makes the probe answer 503. */
+  readonly unready?: string | undefined;
+  /** Why it cannot take work although it runs, each with what mends it; any makes the probe answer 503. */
+  readonly problems?: readonly string[];
+  /** Shown beside the status, whatever it is; the answer is JSON then. */
+  readonly facts?: Readonly<Record<string, string>>;
+}
+
+/** Name of the function that tells it, injected into the controller. */
+export const readinessCheck = Symbol('readinessCheck');
+
 /** Name of the dependencies that `/readyz?verbose` shows, injected into the controller. */
 export const dependencyChecks = Symbol('dependencyChecks');
 
@@ -22,19 +35,23 @@ export function isProbe(url: string): boolean {
 
 /**
  * Liveness says that the process runs, readiness that it takes new requests. Neither depends on
- * other services: a dead gateway must not make the platform restart every replica.
+ * other services: a dead gateway must not make the platform restart every replica. A service that is nothing without
+ * another one has a readiness check.
  */
 @Controller()
 export class HealthController {
   readonly #lifecycle: Lifecycle;
   readonly #checks: Readonly<Record<string, DependencyCheck>>;
+  readonly #readiness: () => Readiness;
 
   constructor(
     lifecycle: Lifecycle,
     @Inject(dependencyChecks) checks: Readonly<Record<string, DependencyCheck>>,
+    @Inject(readinessCheck) readiness: () => Readiness,
   ) {
     this.#lifecycle = lifecycle;
     this.#checks = checks;
+    this.#readiness = readiness;
   }
 
   /** `/health` is the path that load generators wait for. */
@@ -45,10 +62,15 @@ export class HealthController {
 
   @Get('/readyz')
   async ready(@Query('verbose') verbose: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const status = this.#lifecycle.isDraining ? 'draining' : 'ok';
+    const { unready, problems = [], facts } = this.#readiness();
+    const running = unready ?? (problems.length > 0 ? 'not ready' : 'ok');
+    const status = this.#lifecycle.isDraining ? 'draining' : running;
     void reply.code(status === 'ok' ? 200 : 503);
-    if (verbose === undefined) await reply.send(status);
-    else await reply.send({ status, dependencies: await this.#dependencies() });
+    const told = { status, ...facts, ...(problems.length > 0 && { problems }) };
+    if (verbose !== undefined) {
+      await reply.send({ ...told, dependencies: await this.#dependencies() });
+    } else if (facts) await reply.send(told);
+    else await reply.send([status, ...problems].join('\n'));
   }
 
   async #dependencies(): Promise<Record<string, string>> {

@@ -1,11 +1,13 @@
+export { AsyncMetrics, type WatchedQueue } from './async-metrics.ts';
 export { type ErrorCode, errorCode } from './error-code.ts';
+export { type CountedMediaItem, MediaMetrics, type WatchedMedia } from './media-metrics.ts';
 export {
   type CountedDownload,
   type CountedEnd,
   type CountedRequest,
   CoordinatorMetrics,
 } from './metrics.ts';
-export { type MetricsText } from './metrics-text.ts';
+export { type MetricsText, metricsText } from './metrics-text.ts';
 export { type ModelSeries } from './model-table.ts';
 export { createLogger, type Logger, type LoggerOptions, type LogLevel } from './pino-logger.ts';
 export { type ExecutionPath, executionPath } from './execution-path.ts';

@@ -1,4 +1,7 @@
 export { ChildFailedError } from './child-group.ts';
+export { runQueueDemo, type QueueDemo } from './demo-queue.ts';
+export { findRedis, type FoundRedis } from './find-redis.ts';
+export { type QueueSettings } from './queue.ts';
 export {
   coordinatorConfig,
   type CoordinatorPlace,
@@ -7,4 +10,10 @@ export {
 export { demoPhoto } from './demo-photo.ts';
 export { freePorts } from './free-ports.ts';
 export { readEvents } from './read-events.ts';
-export { type Pod, type Stack, type StackOptions, startStack } from './stack.ts';
+export {
+  type MediaFetcherSettings,
+  type Pod,
+  type Stack,
+  type StackOptions,
+  startStack,
+} from './stack.ts';

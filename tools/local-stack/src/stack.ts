@@ -1,9 +1,12 @@
+import { randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ChildGroup, type ChildSpec } from './child-group.ts';
 import { coordinatorConfig, type CoordinatorSettings } from './coordinator-config.ts';
+import { cacheFlags, type FoundRedis } from './find-redis.ts';
 import { freePorts } from './free-ports.ts';
+import { queueParts, queuePorts, type QueueSettings } from './queue.ts';
 
 /** What a stack is made of; everything has a default. */
 export interface StackOptions {
@@ -16,10 +19,22 @@ export interface StackOptions {
   readonly workers?: { encode: number; prefill: number; decode: number };
   /** Further `SIM_*` variables of all workers. */
   readonly workerEnv?: Readonly<Record<string, string>>;
+  /** Lets the coordinator behind the public listener queue requests, and runs them. */
+  readonly queue?: QueueSettings | undefined;
   /** Further flags of gateway-sim. */
   readonly gatewayFlags?: readonly string[];
   /** Of the coordinator behind the public listener. */
   readonly coordinator?: CoordinatorSettings;
+  /** Runs a media fetcher, which downloads for all coordinators; without it they download themselves. */
+  readonly mediaFetcher?: MediaFetcherSettings;
+}
+
+/** The media fetcher of a stack. */
+export interface MediaFetcherSettings {
+  /** Keys that are laid over the generated configuration. */
+  readonly config?: Readonly<Record<string, unknown>>;
+  /** Where its cache is kept beside its own memory; a program is started. */
+  readonly redis?: FoundRedis | undefined;
 }
 
 /** One simulated worker. */
@@ -38,6 +53,10 @@ export interface Stack {
   readonly internalUrl: string;
   readonly gatewayAdminUrl: string;
   readonly renderUrl: string;
+  /** Undefined without one. */
+  readonly mediaFetcherUrl: string | undefined;
+  /** What runs queued requests; undefined without a queue. */
+  readonly asyncBrokerUrl: string | undefined;
   /** The coordinator behind the public listener, addressed directly. */
   readonly coordinatorUrl: string;
   readonly coordinatorDebugUrl: string;
@@ -70,7 +89,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const podNames = (['encode', 'prefill', 'decode'] as const).flatMap((role) =>
     Array.from({ length: workers[role] }, (_, i) => ({ role, name: `${role}-${i}` })),
   );
-  const ports = await freePorts(7 + podNames.length * 3);
+  const ports = await freePorts(9 + queuePorts + podNames.length * 3);
   const next = (): number => ports.pop() ?? 0;
   const url = (port: number): string => `http://${host}:${port}`;
   const [publicPort, internalPort, adminPort] = [next(), next(), next()];
@@ -78,7 +97,19 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const [debugPort, metricsPort] = [next(), next()];
   // Coordinators and prefill workers agree on it.
   const bootstrapPort = String(next());
+  // Dispatches come in where clients do (deploy.md 4.5).
+  const queue =
+    options.queue &&
+    queueParts(options.queue, {
+      directory,
+      script: script('apps/async-broker'),
+      dispatchUrl: url(publicPort),
+      ports: [next(), next()],
+    });
   const [internalUrl, renderUrl] = [url(internalPort), url(renderPort)];
+  const media =
+    options.mediaFetcher &&
+    mediaFetcherSpecs(options.mediaFetcher, { directory, port: next(), redisPort: next() });
 
   const podSpecs = podNames.map(({ role, name }) => {
     const port = next();
@@ -105,7 +136,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const coordinatorSpec = (name: string, port: number, settings: CoordinatorSettings) => {
     const place = { gatewayUrl: internalUrl, renderUrl, kvConnector, ecConnector };
     const listenAddress = `${host}:${port}`;
-    const config = coordinatorConfig({ ...place, listenAddress }, settings);
+    const config = coordinatorConfig({ ...place, listenAddress, media: media?.params }, settings);
     const file = join(directory, `${name}.yaml`);
     // JSON is valid YAML.
     writeFileSync(file, `${JSON.stringify(config, null, 2)}\n`);
@@ -137,6 +168,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     readyUrl: `${renderUrl}/readyz`,
   };
   const coordinator = coordinatorSpec('coordinator', coordinatorPort, {
+    firstStep: queue?.step,
     ...options.coordinator,
     server: {
       debug_addr: `${host}:${debugPort}`,
@@ -145,7 +177,8 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     },
   });
   try {
-    const all = [...podSpecs.map(({ spec }) => spec), render, gateway, coordinator];
+    const own = [render, gateway, coordinator, ...(media?.specs ?? []), ...(queue?.children ?? [])];
+    const all = [...podSpecs.map(({ spec }) => spec), ...own];
     await Promise.race([children.start(all), ...(stop ? [stop] : [])]);
   } catch (error) {
     await children.stopAll();
@@ -157,6 +190,8 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     internalUrl,
     gatewayAdminUrl: url(adminPort),
     renderUrl,
+    mediaFetcherUrl: media?.url,
+    asyncBrokerUrl: queue?.url,
     coordinatorUrl: url(coordinatorPort),
     coordinatorDebugUrl: url(debugPort),
     coordinatorMetricsUrl: `${url(metricsPort)}/metrics`,
@@ -167,5 +202,44 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
       return url(port);
     },
     stop: () => children.stopAll(),
+  };
+}
+
+/** A media fetcher on loopback, its cache, and what coordinators need to use it. */
+function mediaFetcherSpecs(
+  { config, redis }: MediaFetcherSettings,
+  place: { readonly directory: string; readonly port: number; readonly redisPort: number },
+) {
+  const { directory, port, redisPort } = place;
+  const url = `http://${host}:${port}`;
+  const ownRedis: ChildSpec[] =
+    redis && 'program' in redis
+      ? [
+          {
+            name: 'redis-cache',
+            program: redis.program,
+            args: cacheFlags(host, redisPort),
+            readyUrl: `tcp://${host}:${redisPort}`,
+          },
+        ]
+      : [];
+  const redisUrl =
+    redis && 'url' in redis ? redis.url : redis ? `redis://${host}:${redisPort}` : '';
+  const token = randomUUID();
+  const file = join(directory, 'media-fetcher.yaml');
+  const written = { listen: `${host}:${port}`, cache: { enabled: true }, ...config };
+  writeFileSync(file, `${JSON.stringify(written, null, 2)}\n`);
+  const fetcher: ChildSpec = {
+    name: 'media-fetcher',
+    script: script('apps/media-fetcher'),
+    args: ['--config', file],
+    // Secrets, in the case of a URL with a password: they are in no file.
+    env: { MEDIA_TOKENS: token, MEDIA_CACHE_REDIS_URL: redisUrl },
+    readyUrl: `${url}/readyz`,
+  };
+  return {
+    url,
+    specs: [...ownRedis, fetcher],
+    params: { mode: 'remote', address: url, token },
   };
 }

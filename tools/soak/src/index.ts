@@ -1,5 +1,6 @@
 export { type AbortOptions, type AbortResult, aborts } from './aborts.ts';
 export { fuzz } from './fuzz.ts';
+export { type ServiceName, ServiceProcess } from './async/service-process.ts';
 export { drawImage, type TestImage } from './images.ts';
 export { chatOf } from './prompts.ts';
 export {

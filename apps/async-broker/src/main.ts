@@ -1,0 +1,27 @@
+import { ConfigError } from '@llm-d/config';
+import { runService } from '@llm-d/service';
+import { createLogger, type LogLevel } from '@llm-d/telemetry';
+import { createApp } from './app.ts';
+import { loadBrokerConfig } from './load-config.ts';
+
+process.exit(await main(process.argv.slice(2)));
+
+/** Starts the async broker and runs it until it is told to stop. Resolves to the exit code. */
+async function main(argv: readonly string[]): Promise<number> {
+  try {
+    const config = loadBrokerConfig(argv, process.env);
+    const level = config.log_level as LogLevel;
+    const logger = createLogger({ service: 'async-broker', level });
+    const app = await createApp(config, logger);
+    logger.info({ node: process.version, lanes: config.lanes.map(({ name }) => name) }, 'starting');
+    app.start();
+    const { listen, shutdown_timeout: shutdownTimeoutMs } = config;
+    const exitCode = await runService(app.service, { ...listen, shutdownTimeoutMs, logger });
+    await app.close();
+    return exitCode;
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    for (const problem of error.problems) process.stderr.write(`async-broker: ${problem}\n`);
+    return 1;
+  }
+}

@@ -1,0 +1,141 @@
+import { connectRedis, redactRedisUrl, type RedisError, toRedisError } from '@llm-d/redis';
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { BrokerInputError } from './errors.ts';
+import { type BrokerRedis } from './options.ts';
+import { defineScripts, type RedisLike } from './script.ts';
+
+/** Longest wait for an answer; a frozen server is noticed after it. */
+export const answerMs = 2_000;
+/** The clients' own limit, which ends what nobody waits for: long enough for the longest body. */
+const commandTimeoutMs = 5_000;
+const connectTimeoutMs = 2_000;
+const maxReconnectDelayMs = 1_000;
+
+const reconnectDelay = (attempt: number): number =>
+  Math.min(50 * 2 ** Math.min(attempt - 1, 16), maxReconnectDelayMs);
+
+/** Without the one key that ioredis types apart for each class. */
+type Options = Omit<RedisOptions, 'replyMapping'>;
+
+/** For commands that block or must outlive an outage: they wait for the connection and have no time limit. */
+const patient: Options = {
+  maxRetriesPerRequest: null,
+  connectTimeout: connectTimeoutMs,
+  retryStrategy: reconnectDelay,
+};
+
+/** All connections of one broker. They connect in the background and for ever. */
+export class Connections {
+  /** Shown in errors. */
+  readonly server: string;
+  /** For records. */
+  readonly records: RedisLike;
+  /** For queues: bodies on the other connection do not hold tickets up. */
+  readonly queues: RedisLike;
+  readonly #redis: BrokerRedis;
+  readonly #onError: (error: RedisError) => void;
+  readonly #open = new Set<RedisLike>();
+
+  /** Throws BrokerInputError for an URL that cannot be one. */
+  constructor(redis: BrokerRedis, onError: (error: RedisError) => void) {
+    this.#redis = redis;
+    this.#onError = onError;
+    const urls = 'url' in redis ? [redis.url] : redis.clusterUrls;
+    const isKnown = (url: string): boolean =>
+      URL.canParse(url) && ['redis:', 'rediss:'].includes(new URL(url).protocol);
+    if (urls.length === 0 || !urls.every(isKnown)) {
+      throw new BrokerInputError('redis: expected URLs that begin with redis:// or rediss://');
+    }
+    this.server = urls.map(redactRedisUrl).join(', ');
+    this.records = this.#impatient('records');
+    defineScripts(this.records);
+    this.queues = this.#impatient('queues');
+    // Every Queue listens on the one connection.
+    this.queues.setMaxListeners(0);
+  }
+
+  /** A connection for messages; the caller ends it. */
+  subscriber(): RedisLike {
+    return this.#patient('messages', { autoResubscribe: true });
+  }
+
+  /** A connection for a BullMQ Worker, which makes a second one like it; the caller ends it. */
+  worker(): RedisLike {
+    return this.#patient('worker', {});
+  }
+
+  /** Ends one connection at once. */
+  end(client: RedisLike): void {
+    client.disconnect();
+    this.#open.delete(client);
+  }
+
+  /** Ends all connections at once. */
+  close(): void {
+    for (const client of this.#open) {
+      client.disconnect();
+    }
+    this.#open.clear();
+  }
+
+  #impatient(name: string): RedisLike {
+    const redis = this.#redis;
+    if ('url' in redis) {
+      const client = connectRedis({
+        ...{ url: redis.url, name: `ab-${name}`, onError: this.#onError },
+        ...{ commandTimeoutMs, connectTimeoutMs, maxReconnectDelayMs },
+      });
+      this.#open.add(client);
+      return client;
+    }
+    return this.#cluster(redis.clusterUrls, name, false, {
+      commandTimeout: commandTimeoutMs,
+      socketTimeout: commandTimeoutMs * 2,
+      connectTimeout: connectTimeoutMs,
+      maxRetriesPerRequest: 0,
+      autoResendUnfulfilledCommands: false,
+    });
+  }
+
+  #patient(name: string, options: Options): RedisLike {
+    const redis = this.#redis;
+    if ('clusterUrls' in redis) {
+      return this.#cluster(redis.clusterUrls, name, true, { ...patient, ...options });
+    }
+    const client = new Redis(redis.url, { ...patient, ...options, connectionName: `ab-${name}` });
+    return this.#keep(client);
+  }
+
+  #cluster(
+    urls: readonly string[],
+    name: string,
+    enableOfflineQueue: boolean,
+    options: Options,
+  ): RedisLike {
+    const nodes = urls.map((url) => new URL(url));
+    const [first] = nodes;
+    const client = new Cluster(
+      nodes.map(({ hostname, port }) => ({ host: hostname, port: Number(port || 6379) })),
+      {
+        enableOfflineQueue,
+        clusterRetryStrategy: reconnectDelay,
+        slotsRefreshTimeout: connectTimeoutMs,
+        redisOptions: {
+          ...options,
+          connectionName: `ab-${name}`,
+          username: decodeURIComponent(first?.username ?? ''),
+          password: decodeURIComponent(first?.password ?? ''),
+          ...(first?.protocol === 'rediss:' && { tls: {} }),
+        },
+      },
+    );
+    return this.#keep(client);
+  }
+
+  #keep(client: RedisLike): RedisLike {
+    // Without a listener ioredis prints to the console.
+    client.on('error', (error) => this.#onError(toRedisError(error, this.server)));
+    this.#open.add(client);
+    return client;
+  }
+}

@@ -1,0 +1,98 @@
+import { randomUUID } from 'node:crypto';
+import { type Connections } from './connections.ts';
+import { type Guard } from './guard.ts';
+import { laneOpenKey, memberOf, recordKeys, tenantOpenKey, uploadKey } from './keys.ts';
+import { type LaneQueues } from './lane-queues.ts';
+import { type RequestName, type RequestRef } from './names.ts';
+import { type BrokerObserver } from './observer.ts';
+import { runScript, type ScriptReply } from './script.ts';
+import { type Settings } from './settings.ts';
+
+/** What the parts of a broker share. */
+export interface Core {
+  readonly settings: Settings;
+  readonly connections: Connections;
+  readonly guard: Guard;
+  readonly queues: LaneQueues;
+  readonly observer: BrokerObserver;
+  /** The clock of Redis as far as this process knows; scripts decide, this only spares calls. */
+  serverNowMs(): number;
+}
+
+/** Longer bytes than these do not pass through a script. */
+const maxArgumentBytes = 16 * 1024;
+/** What is left of an upload whose script did not take it. */
+const uploadLifeMs = 60_000;
+
+/** Runs one of a request's scripts; answers its parts. `bytes` becomes the last argument, or an upload. */
+export async function recordScript(
+  { connections }: Core,
+  name: 'admit' | 'begin' | 'finish' | 'park' | 'cancel' | 'touch',
+  ref: RequestName,
+  args: readonly (string | number | Uint8Array)[],
+  bytes?: Uint8Array,
+): Promise<ScriptReply[]> {
+  const { records } = connections;
+  if (bytes === undefined || bytes.byteLength <= maxArgumentBytes) {
+    const last = bytes === undefined ? [] : [bytes];
+    return await run(uploadKey(ref, ''), [...args, ...last]);
+  }
+  const upload = uploadKey(ref, randomUUID());
+  // One connection keeps their order.
+  const [, reply] = await Promise.all([
+    records.set(
+      upload,
+      Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength),
+      'PX',
+      uploadLifeMs,
+    ),
+    run(upload, [...args, '']),
+    // A script that did not want the bytes left them.
+    records.unlink(upload),
+  ]);
+  return reply;
+
+  async function run(
+    upload: string,
+    all: readonly (string | number | Uint8Array)[],
+  ): Promise<ScriptReply[]> {
+    const answer = await runScript(records, name, [...recordKeys(ref), upload], all);
+    return Array.isArray(answer) ? answer : [answer];
+  }
+}
+
+/** Takes a request out of the open sets of its lane and tenant. */
+export async function closeEntry(
+  { connections }: Core,
+  ref: RequestRef,
+  lane: string,
+): Promise<void> {
+  const member = memberOf(ref);
+  // In this order: what is left in the lane's set is found by the sweeper, which then repeats both.
+  await Promise.all([
+    connections.records.zrem(tenantOpenKey(ref.tenant), member),
+    connections.records.zrem(laneOpenKey(lane), member),
+  ]);
+}
+
+/**
+ * Ends a request whose deadline was `graceMs` ago. Answers the milliseconds that are left when it was not, by the clock
+ * of Redis, and otherwise whether this call ended it.
+ */
+export async function endOverdue(
+  core: Core,
+  ref: RequestRef,
+  graceMs: number,
+): Promise<number | boolean> {
+  const [what, lane, left] = await recordScript(core, 'finish', ref, [
+    ...[ref.generation, memberOf(ref), core.settings.resultMs, 'overdue', graceMs],
+  ]);
+  if (what === 'EARLY') {
+    return Number(left);
+  }
+  if (what === 'STORED') {
+    core.observer.onOutcome?.('DEADLINE_EXCEEDED');
+    await closeEntry(core, ref, String(lane));
+  }
+  return what === 'STORED';
+}
