@@ -1,7 +1,7 @@
 export { ChildFailedError } from './child-group.ts';
 export { runQueueDemo, type QueueDemo } from './demo-queue.ts';
-export { findRedis, type FoundRedis } from './find-redis.ts';
-export { type QueueSettings } from './queue.ts';
+export { cacheFlags, findRedis, type FoundRedis } from './find-redis.ts';
+export { queueParts, type QueueSettings } from './queue.ts';
 export {
   coordinatorConfig,
   type CoordinatorPlace,
