@@ -65,6 +65,7 @@ export class Rig implements AsyncDisposable {
     const lanes = (config as { lanes?: { name: string }[] }).lanes ?? [{ name: 'lane-a' }];
     const broker = openBroker({ redis: { url: redis.url }, lanes, appendOnlyFile: 'warn' });
     const rig = new Rig({ redis, upstream, broker, lines: [] }, config);
+    await until(() => broker.health().isReady || options.redisArgs !== undefined);
     if (options.isStarted !== false) await rig.start();
     return rig;
   }

@@ -124,7 +124,9 @@ export class LanePool {
         lockMs,
         stalledIntervalMs,
         onError: (error: Error) => {
-          logger.warn({ lane: name, error: error.message }, 'lane worker');
+          // BullMQ names jobs in its messages, and who knows an id may read its result.
+          const text = error.message.replaceAll(/r~\S+/g, '(ticket)');
+          logger.warn({ lane: name, error: text }, 'lane worker');
         },
       };
       const worker = await broker.openLaneWorker(options, signal);

@@ -107,7 +107,8 @@ export class TicketRunner {
       case 'ended':
         return { fault: faultOf(run.signal.reason) };
       case 'go':
-        return this.#throughGates(hand, lease, entry.passage);
+        // Without `await` the lease would be given back at once.
+        return await this.#throughGates(hand, lease, entry.passage);
     }
   }
 
