@@ -6,6 +6,12 @@ import {
   completionsOptions,
 } from './completions.controller.ts';
 import { PassthroughHandler, type PassthroughHandlerOptions } from './passthrough-handler.ts';
+import {
+  modelsController,
+  RequestsController,
+  type RequestsOptions,
+  requestsOptions,
+} from './queue/requests.controller.ts';
 import { RunningRequests } from './running-requests.ts';
 
 /** Wiring of the coordinator's routes, and of the paths that have none. */
@@ -14,12 +20,19 @@ export class AppModule {
   static register(
     completions: CompletionsOptions,
     passthrough: PassthroughHandlerOptions | undefined,
+    requests: RequestsOptions | undefined,
   ): DynamicModule {
+    const models = requests?.requests.models;
     return {
       module: AppModule,
-      controllers: [CompletionsController],
+      controllers: [
+        CompletionsController,
+        ...(requests ? [RequestsController] : []),
+        ...(models ? [modelsController(models)] : []),
+      ],
       providers: [
         { provide: completionsOptions, useValue: completions },
+        ...(requests ? [{ provide: requestsOptions, useValue: requests }] : []),
         {
           provide: RunningRequests,
           useFactory: (lifecycle: Lifecycle) => new RunningRequests(lifecycle),

@@ -13,6 +13,7 @@ import {
 import { Passthrough } from '@llm-d/steps';
 import { CoordinatorMetrics, type Logger, traceHeaders, type Tracing } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
+import { BrokerHost } from './queue/broker-host.ts';
 import { canConnect } from './can-connect.ts';
 import { configurePipeline } from './coordinator-pipeline.ts';
 import { mediaSource } from './media-source.ts';
@@ -48,7 +49,7 @@ export interface Coordinator {
   readonly admission: Admission;
   /** Hand-offs since the start. */
   readonly handoffs: HandoffCounts;
-  /** Closes the connections to gateway, render and media; after the service has stopped. */
+  /** Closes the connections to gateway, render, media and the queue; after the service has stopped. */
   close(): Promise<void>;
 }
 
@@ -63,17 +64,22 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     },
   });
   const handoffs = new HandoffCounts();
-  const { pipeline, gateway, warnings } = configurePipeline(
-    config,
-    mediaSource(fetcher),
-    logger,
-    (event) => {
-      handoffs.count(event);
-      metrics.handoff(event);
-    },
-    options.bootstrapPort,
-    options.definitions,
+  const asyncHost = new BrokerHost(logger, metrics);
+  const { pipeline, gateway, warnings } = await configured(asyncHost, () =>
+    configurePipeline(
+      config,
+      mediaSource(fetcher),
+      logger,
+      (event) => {
+        handoffs.count(event);
+        metrics.handoff(event);
+      },
+      options.bootstrapPort,
+      options.definitions,
+      asyncHost,
+    ),
   );
+  const { queue } = asyncHost;
   const recent = server.debugAddress === '' ? undefined : new RecentRequests();
   const headers = {
     strip: server.stripRequestHeaders,
@@ -108,6 +114,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
         logger,
         recent,
         tracing,
+        async: queue,
       },
       passthrough && {
         passthrough,
@@ -116,6 +123,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
         recent,
         tracing,
       },
+      queue && { ...queue, logger },
     ),
     logger,
     bodyLimitBytes: server.maxRequestBodyBytes,
@@ -125,12 +133,18 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     admission,
     observer: edgeMetrics(metrics),
     unknownPaths: passthrough && PassthroughHandler,
-    dependencies: dependencies(config),
+    dependencies: {
+      ...dependencies(config),
+      ...(queue && { queue: () => asyncHost.check() }),
+    },
     logFields: tracing && ((request) => tracing.of(request)?.ids),
   });
   tracing?.watch(service.getHttpServer(), isProbe);
   const lifecycle = service.get(Lifecycle);
   lifecycle.beforeEnd(() => pipeline.idle());
+  lifecycle.draining.addEventListener('abort', () => {
+    asyncHost.releaseWaits();
+  });
   lifecycle.cut.addEventListener('abort', () => void pipeline.endWork());
   return {
     service,
@@ -140,9 +154,19 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     admission,
     handoffs,
     close: async () => {
-      await Promise.all([pipeline.close(), fetcher.close()]);
+      await Promise.all([pipeline.close(), fetcher.close(), asyncHost.close()]);
     },
   };
+}
+
+/** A pipeline that cannot be built leaves no connection behind, which would keep the process alive. */
+async function configured<T>(asyncHost: BrokerHost, configure: () => T): Promise<T> {
+  try {
+    return configure();
+  } catch (error) {
+    await asyncHost.close();
+    throw error;
+  }
 }
 
 /** A request that waits has not arrived whole: past the read timeout it would be refused as a slow one. */

@@ -15,10 +15,11 @@ import {
   readUsage,
   RequestContext,
   type RequestObserver,
+  type StoredRequests,
   toErrorResponse,
 } from '@llm-d/pipeline';
 import { HttpSink, KeepAliveSink } from '@llm-d/service';
-import { type CoordinatorMetrics, type TraceIds } from '@llm-d/telemetry';
+import { type AsyncMetrics, type CoordinatorMetrics, type TraceIds } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { logFailure } from './log-failure.ts';
 import { AnswerReceipt, type ReceiptOptions, serverTimingRequestHeader } from './answer-receipt.ts';
@@ -37,10 +38,18 @@ export interface CompletionsOptions extends RequestRecords {
   /** For streamed answers that have not come yet; 0 = no comments. */
   readonly streamKeepAliveMs: number;
   readonly metrics: CoordinatorMetrics;
+  /** Present where requests can be queued. */
+  readonly async: AsyncOptions | undefined;
   /** What every client gets to know; one may ask for more. */
   readonly receipts: ReceiptOptions;
   /** `pipeline.wire.phase_header`. */
   readonly phaseHeader: string;
+}
+
+/** What is particular about requests that can be queued. */
+export interface AsyncOptions {
+  readonly requests: Pick<StoredRequests, 'modeOf'>;
+  readonly metrics: AsyncMetrics;
 }
 
 /** Injects `CompletionsOptions`. */
@@ -65,19 +74,24 @@ export class CompletionsController {
 
   @Post(Object.values(apiPaths))
   async complete(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const { metrics } = this.options;
+    const { metrics, async: queue } = this.options;
     const { raw: response } = reply;
     const arrivedAt = performance.now() - reply.elapsedTime;
     const bytes = request.body as Buffer;
     const trace = this.options.tracing?.of(request.raw);
     trace?.identify(request.id, request.routeOptions.url);
-    const body = parse(bytes);
+    const mode = queue?.requests.modeOf(request.raw.rawHeaders);
+    const body = parse(bytes, mode === undefined ? 'BAD_REQUEST' : 'INVALID_REQUEST');
     const parseMs = performance.now() - arrivedAt;
 
     reply.hijack();
     const isStreaming = body.isTrue('stream');
     const { writeTimeoutMs, streamKeepAliveMs } = this.options;
-    const running = this.runningRequests.add(response, isStreaming ? 0 : writeTimeoutMs);
+    const running = this.runningRequests.add(
+      response,
+      // A held answer has a deadline of its own.
+      isStreaming || mode === 'wait' ? 0 : writeTimeoutMs,
+    );
     const sink =
       isStreaming && streamKeepAliveMs > 0
         ? new KeepAliveSink(response, request.id, streamKeepAliveMs)
@@ -114,6 +128,7 @@ export class CompletionsController {
     const usage = readUsage(ctx.answerTail.bytes);
     const end = { error, status, parseMs, requestBytes, responseBytes, usage };
     metrics.requestEnded(counted, ctx, end);
+    if (mode !== undefined) queue?.metrics.answered(ctx.asyncMode ?? 'unknown', 'POST', status);
     recordRequest(this.options, ctx, end, trace?.ids);
     logAnswer(ctx.log, sink, ctx.requestId);
   }
@@ -126,7 +141,7 @@ export class CompletionsController {
   }
 }
 
-function parse(bytes: Buffer): JsonDocument {
+function parse(bytes: Buffer, code: 'BAD_REQUEST' | 'INVALID_REQUEST'): JsonDocument {
   try {
     return JsonDocument.parse(bytes, { uniqueKeys, loneSurrogates: 'reject' });
   } catch (cause) {
@@ -134,7 +149,7 @@ function parse(bytes: Buffer): JsonDocument {
     // Other faults leave nothing to walk along.
     const param = cause.reason === 'lone-surrogate' ? pathTo(bytes, cause.offset) : '';
     const text = `the request body: ${param && `${param}: `}${cause.message}`;
-    throw new BadRequestError(text, { cause, ...(param && { param }) });
+    throw new BadRequestError(text, { cause, code, ...(param && { param }) });
   }
 }
 
@@ -161,6 +176,7 @@ function toRequestContext(
     revisionDecisionId: randomUUID(),
     path,
     api,
+    rawHeaders: request.raw.rawHeaders,
     headers: ForwardedHeaders.from(request.raw.rawHeaders, headerPolicy),
     queueMs: request.ticket?.queueMs,
     log,

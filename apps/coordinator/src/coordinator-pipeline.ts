@@ -1,6 +1,7 @@
 import { ConfigError, type CoordinatorConfig, nearestName, stepsWithDefaults } from '@llm-d/config';
 import { UpstreamClient, type UpstreamOptions } from '@llm-d/gateway';
 import {
+  type AsyncHost,
   type HandoffListener,
   headerPolicy,
   type Logger,
@@ -32,6 +33,7 @@ export function configurePipeline(
   onHandoff: HandoffListener,
   bootstrapPort: number = defaultBootstrapPort,
   definitions: readonly StepDefinition[] = [],
+  asyncHost?: AsyncHost,
 ): ConfiguredPipeline {
   const { pipeline, server } = config;
   const gateway = new UpstreamClient(gatewayUpstream(config.gateway));
@@ -53,6 +55,7 @@ export function configurePipeline(
       bootstrapPort,
       kvRelease: pipeline.kvRelease,
       onHandoff,
+      asyncHost,
       trustsClientTransferParams: pipeline.trustsClientTransferParams,
       maxBatchSize: pipeline.maxBatchSize,
       maxBatchParallel: pipeline.maxBatchParallel,

@@ -1,6 +1,6 @@
 import { type ServerResponse } from 'node:http';
 import { AnswerTimeoutError, ClientGoneError } from '@llm-d/pipeline';
-import { type Lifecycle } from '@llm-d/service';
+import { type Lifecycle, OpenItems } from '@llm-d/service';
 import { ShuttingDownError } from './shutting-down-error.ts';
 
 /** A request that is being served. */
@@ -14,14 +14,14 @@ export interface RunningRequest {
 
 /** Ends requests whose client leaves, whose answer takes too long, or when the process has to go. */
 export class RunningRequests {
-  readonly #running = new Set<AbortController>();
+  readonly #running = new OpenItems<AbortController>();
 
   readonly #cut: AbortSignal;
 
   constructor(lifecycle: Lifecycle) {
     this.#cut = lifecycle.cut;
     lifecycle.cut.addEventListener('abort', () => {
-      for (const running of this.#running) running.abort(new ShuttingDownError());
+      for (const running of this.#running.all()) running.abort(new ShuttingDownError());
     });
   }
 
@@ -35,7 +35,7 @@ export class RunningRequests {
     // Its turn may come when those before it are cut.
     if (this.#cut.aborted) running.abort(new ShuttingDownError());
     response.once('close', onClose);
-    this.#running.add(running);
+    const remove = this.#running.add(running);
     const timer =
       limitMs === 0
         ? undefined
@@ -49,7 +49,7 @@ export class RunningRequests {
       },
       release: () => {
         clearTimeout(timer);
-        this.#running.delete(running);
+        remove();
         response.off('close', onClose);
       },
     };

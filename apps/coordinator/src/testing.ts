@@ -131,6 +131,12 @@ export class TestCoordinator {
     });
   }
 
+  /** The metrics as a scraper reads them. */
+  async metrics(): Promise<string> {
+    const text = await this.#coordinator?.metrics.text(undefined);
+    return text?.body ?? '';
+  }
+
   /** Answers by phase from the next call on; phases that are left out answer well. */
   play(phases: Partial<Record<Phase, Answer | ((call: RecordedCall) => Answer)>>): void {
     const choose = (call: RecordedCall): Answer => {
@@ -181,8 +187,13 @@ export class TestCoordinator {
     }
   }
 
-  async close(): Promise<void> {
+  /** Drains it and stops listening. */
+  async stop(): Promise<void> {
     await this.#running?.stop();
+  }
+
+  async close(): Promise<void> {
+    await this.stop();
     await this.#coordinator?.close();
     await Promise.all([this.gateway.close(), this.renderService.close()]);
     rmSync(this.#directory, { recursive: true });

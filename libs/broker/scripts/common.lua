@@ -1,5 +1,10 @@
--- Put before each script of a record. KEYS: record, body, result; all in the slot of one request.
-local rec, body, res = KEYS[1], KEYS[2], KEYS[3]
+-- Put before each script of a record. KEYS: record, body, result, upload; all in the slot of one request. Long bytes are
+-- uploaded by a SET of their own just before: as arguments they would be copied twice while everybody waits.
+local rec, body, res, upload = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local isUploaded = string.sub(upload, -4) ~= ':up:'
+if isUploaded and redis.call('EXISTS', upload) == 0 then
+  return redis.error_reply('ERR the upload is lost')
+end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local live = { queued = true, active = true }
@@ -12,6 +17,14 @@ local function store(member, lifeMs, set)
   redis.call('PEXPIRE', res, lifeMs)
   redis.call('UNLINK', body)
   redis.call('PUBLISH', 'ab:done', member)
+end
+
+local function put(key, bytes)
+  if isUploaded then
+    redis.call('RENAME', upload, key)
+  else
+    redis.call('SET', key, bytes)
+  end
 end
 
 local function fail(member, lifeMs, code, message)

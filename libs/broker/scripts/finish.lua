@@ -18,8 +18,8 @@ if ARGV[4] == 'overdue' then
   end
   expire(ARGV[2], ARGV[3])
 elseif ARGV[4] == 'response' then
-  redis.call('SET', res, ARGV[7])
-  store(ARGV[2], ARGV[3], { 'rs', ARGV[5], 'rct', ARGV[6], 'rz', #ARGV[7] })
+  put(res, ARGV[7])
+  store(ARGV[2], ARGV[3], { 'rs', ARGV[5], 'rct', ARGV[6], 'rz', redis.call('STRLEN', res) })
 else
   fail(ARGV[2], ARGV[3], ARGV[5], ARGV[6])
 end

@@ -18,6 +18,7 @@ const memoryRetrySeconds = 5;
 /** An entry this long past its deadline was forgotten by a process that died. */
 const forgottenMs = 60_000;
 const maxPointerTries = 3;
+const noBytes = Buffer.alloc(0);
 
 /** What admission reads of its process at this moment. */
 export interface AdmissionGauges {
@@ -74,7 +75,10 @@ export class Admission {
     }
     this.#bodyBytes += body.byteLength;
     try {
-      return await guard.run('submit', () => this.#admit(submission, id), id);
+      return await guard.run('submit', () => this.#admit(submission, id), {
+        id,
+        bytes: body.byteLength,
+      });
     } finally {
       this.#bodyBytes -= body.byteLength;
     }
@@ -182,11 +186,11 @@ export class Admission {
         ...[randomBytes(4).toString('hex'), hash, submission.timeoutMs, settings.resultMs],
         ...[mode === 'wait' ? '1' : '0', mayMake ? '1' : '0'],
         ...[settings.attachesOnConflict ? '1' : '0', settings.rerunOnRetry],
-        mayMake ? submission.body : '',
         ...['lane', lane, 'tier', tier, 'model', model, 'path', path, 'ct', contentType],
         ...['fh', JSON.stringify(submission.forwardedHeaders), 'mode', mode],
         ...(traceparent === undefined ? [] : ['tp', traceparent]),
       ],
+      mayMake ? submission.body : noBytes,
     );
     if (what === 'FULL' || what === 'CONFLICT') {
       return what;

@@ -4,8 +4,10 @@ import { BrokerInputError } from './errors.ts';
 import { type BrokerRedis } from './options.ts';
 import { defineScripts, type RedisLike } from './script.ts';
 
-/** Longest wait for one answer; a frozen server is noticed after it. */
-export const commandTimeoutMs = 2_000;
+/** Longest wait for an answer; a frozen server is noticed after it. */
+export const answerMs = 2_000;
+/** The clients' own limit, which ends what nobody waits for: long enough for the longest body. */
+const commandTimeoutMs = 5_000;
 const connectTimeoutMs = 2_000;
 const maxReconnectDelayMs = 1_000;
 

@@ -1,8 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { type Connections } from './connections.ts';
 import { type Guard } from './guard.ts';
-import { laneOpenKey, memberOf, recordKeys, tenantOpenKey } from './keys.ts';
+import { laneOpenKey, memberOf, recordKeys, tenantOpenKey, uploadKey } from './keys.ts';
 import { type LaneQueues } from './lane-queues.ts';
-import { type RequestRef } from './names.ts';
+import { type RequestName, type RequestRef } from './names.ts';
 import { type BrokerObserver } from './observer.ts';
 import { runScript, type ScriptReply } from './script.ts';
 import { type Settings } from './settings.ts';
@@ -18,15 +19,46 @@ export interface Core {
   serverNowMs(): number;
 }
 
-/** Runs one of a request's scripts; answers its parts. */
+/** Longer bytes than these do not pass through a script. */
+const maxArgumentBytes = 16 * 1024;
+/** What is left of an upload whose script did not take it. */
+const uploadLifeMs = 60_000;
+
+/** Runs one of a request's scripts; answers its parts. `bytes` becomes the last argument, or an upload. */
 export async function recordScript(
-  core: Core,
+  { connections }: Core,
   name: 'admit' | 'begin' | 'finish' | 'park' | 'cancel' | 'touch',
-  ref: { readonly tenant: string; readonly id: string },
+  ref: RequestName,
   args: readonly (string | number | Uint8Array)[],
+  bytes?: Uint8Array,
 ): Promise<ScriptReply[]> {
-  const reply = await runScript(core.connections.records, name, recordKeys(ref), args);
-  return Array.isArray(reply) ? reply : [reply];
+  const { records } = connections;
+  if (bytes === undefined || bytes.byteLength <= maxArgumentBytes) {
+    const last = bytes === undefined ? [] : [bytes];
+    return await run(uploadKey(ref, ''), [...args, ...last]);
+  }
+  const upload = uploadKey(ref, randomUUID());
+  // One connection keeps their order.
+  const [, reply] = await Promise.all([
+    records.set(
+      upload,
+      Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength),
+      'PX',
+      uploadLifeMs,
+    ),
+    run(upload, [...args, '']),
+    // A script that did not want the bytes left them.
+    records.unlink(upload),
+  ]);
+  return reply;
+
+  async function run(
+    upload: string,
+    all: readonly (string | number | Uint8Array)[],
+  ): Promise<ScriptReply[]> {
+    const answer = await runScript(records, name, [...recordKeys(ref), upload], all);
+    return Array.isArray(answer) ? answer : [answer];
+  }
 }
 
 /** Takes a request out of the open sets of its lane and tenant. */

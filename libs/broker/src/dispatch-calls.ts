@@ -15,6 +15,8 @@ import { type Quota } from './quota.ts';
 import { type ScriptReply } from './script.ts';
 import { type QueuedMode, type Tier } from './submission.ts';
 
+const noBytes = Buffer.alloc(0);
+
 /** Names and values in turn; what is not a list of texts was not written by this library. */
 function headersOf(text: string): string[] {
   const headers: unknown = JSON.parse(text);
@@ -42,13 +44,13 @@ export function dispatchCalls(core: Core, messages: Messages, quota: Quota): Dis
   }
 
   async function finish(ref: RequestRef, outcome: Outcome): Promise<FinishResult> {
-    const how =
-      outcome.kind === 'response'
-        ? ['response', outcome.status, outcome.contentType ?? '', outcome.body]
-        : ['error', outcome.code, outcome.message];
-    const [what, lane] = await recordScript(core, 'finish', ref, [
-      ...[ref.generation, memberOf(ref), settings.resultMs, ...how],
-    ]);
+    const isResponse = outcome.kind === 'response';
+    const how = isResponse
+      ? ['response', outcome.status, outcome.contentType ?? '']
+      : ['error', outcome.code, outcome.message];
+    const args = [ref.generation, memberOf(ref), settings.resultMs, ...how];
+    const bytes = isResponse ? outcome.body : undefined;
+    const [what, lane] = await recordScript(core, 'finish', ref, args, bytes);
     if (what === 'STORED') {
       observer.onOutcome?.(outcome.kind === 'response' ? 'response' : outcome.code);
       await closeEntry(core, ref, String(lane));
@@ -61,10 +63,11 @@ export function dispatchCalls(core: Core, messages: Messages, quota: Quota): Dis
 
   async function park(ref: RequestRef, token: string, options: ParkOptions): Promise<ParkResult> {
     const { isRetry, last } = options;
-    const [what] = await recordScript(core, 'park', ref, [
+    const args = [
       ...[ref.generation, token, isRetry ? '1' : '0', settings.resultMs],
-      ...(last ? [last.status, last.contentType ?? '', last.body] : ['', '', '']),
-    ]);
+      ...[last?.status ?? '', last?.contentType ?? ''],
+    ];
+    const [what] = await recordScript(core, 'park', ref, args, last?.body ?? noBytes);
     return what === 'OK' ? 'ok' : what === 'DONE' ? 'done' : 'gone';
   }
 
@@ -92,8 +95,14 @@ export function dispatchCalls(core: Core, messages: Messages, quota: Quota): Dis
         'body',
         async () => (await connections.records.getBuffer(recordKeys(ref)[1])) ?? undefined,
       ),
-    finish: (ref, _token, outcome) => guard.run('finish', () => finish(ref, outcome)),
-    park: (ref, token, options) => guard.run('park', () => park(ref, token, options)),
+    finish: (ref, _token, outcome) =>
+      guard.run('finish', () => finish(ref, outcome), {
+        bytes: outcome.kind === 'response' ? outcome.body.byteLength : 0,
+      }),
+    park: (ref, token, options) =>
+      guard.run('park', () => park(ref, token, options), {
+        bytes: options.last?.body.byteLength ?? 0,
+      }),
     standings: (runs) =>
       guard.run('standings', () => Promise.all(runs.map(({ ref, token }) => standing(ref, token)))),
     onCancel: (listener) => messages.onCancel(listener),

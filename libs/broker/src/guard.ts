@@ -1,8 +1,10 @@
 import { toRedisError } from '@llm-d/redis';
-import { commandTimeoutMs, type Connections } from './connections.ts';
+import { answerMs, type Connections } from './connections.ts';
 import { BrokerInputError, BrokerUnavailableError } from './errors.ts';
 import { type BrokerObserver } from './observer.ts';
 
+/** Long bytes may take longer: this many per second at least. */
+const bytesPerSecond = 32 * 1024 * 1024;
 /** A full server needs time until a worker has drained something. */
 const retryAfterFullSeconds = 5;
 
@@ -20,7 +22,11 @@ export class Guard {
   }
 
   /** Runs `work`; rejects with BrokerUnavailableError, which carries `id`, or with a BrokerInputError of `work`. */
-  async run<T>(name: string, work: () => Promise<T>, id?: string): Promise<T> {
+  async run<T>(
+    name: string,
+    work: () => Promise<T>,
+    { id, bytes = 0 }: { readonly id?: string; readonly bytes?: number } = {},
+  ): Promise<T> {
     const { records, queues, server } = this.#connections;
     const fail = (kind: BrokerUnavailableError['kind'], text: string): BrokerUnavailableError =>
       new BrokerUnavailableError(kind, text, {
@@ -34,7 +40,7 @@ export class Guard {
     const late = Promise.withResolvers<never>();
     const timer = setTimeout(
       () => late.reject(fail('timeout', `${server}: no answer in time`)),
-      commandTimeoutMs,
+      answerMs + (bytes / bytesPerSecond) * 1_000,
     );
     try {
       return await Promise.race([work(), late.promise]);

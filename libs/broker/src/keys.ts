@@ -19,9 +19,18 @@ export function tenantPart(tenant: string): string {
 }
 
 /** Record, body and result of a request, in the order that the scripts take them. */
-export function recordKeys({ tenant, id }: RequestName): [string, string, string] {
-  const stem = `ab:{${tenantPart(tenant)}~${id}}`;
+export function recordKeys(name: RequestName): [string, string, string] {
+  const stem = recordStem(name);
   return [`${stem}:rec`, `${stem}:body`, `${stem}:res`];
+}
+
+/** Where bytes of a request wait for the script that takes them. */
+export function uploadKey(name: RequestName, token: string): string {
+  return `${recordStem(name)}:up:${token}`;
+}
+
+function recordStem({ tenant, id }: RequestName): string {
+  return `ab:{${tenantPart(tenant)}~${id}}`;
 }
 
 /** Where an `Idempotency-Key` points; the key itself may be any text of any length. */

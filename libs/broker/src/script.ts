@@ -6,12 +6,12 @@ export type RedisLike = Redis | Cluster;
 
 /** The scripts of `scripts/*.lua` that work on one request, and those of one key. */
 const numbersOfKeys = {
-  admit: 3,
-  begin: 3,
-  finish: 3,
-  park: 3,
-  cancel: 3,
-  touch: 3,
+  admit: 4,
+  begin: 4,
+  finish: 4,
+  park: 4,
+  cancel: 4,
+  touch: 4,
   quota: 1,
   lead: 1,
 } as const;
@@ -28,7 +28,7 @@ const read = (file: string): string => readFileSync(new URL(file, folder), 'utf8
 /** Gives a connection the scripts, sent by their hash. */
 export function defineScripts(client: RedisLike): void {
   for (const [name, numberOfKeys] of Object.entries(numbersOfKeys)) {
-    const preamble = numberOfKeys === 3 ? read('common.lua') : '';
+    const preamble = numberOfKeys === 4 ? read('common.lua') : '';
     client.defineCommand(`ab:${name}`, { numberOfKeys, lua: preamble + read(`${name}.lua`) });
   }
 }

@@ -21,7 +21,7 @@ export function editObject(
   edits: Readonly<Record<string, JsonInput | undefined>>,
 ): JsonRaw {
   const out: Uint8Array[] = [];
-  writeEdited(object, [...object.members()], toEdits(edits), noPatches, out);
+  writeEdited(object, object.members(), toEdits(edits), noPatches, out);
   return new JsonRaw(out);
 }
 

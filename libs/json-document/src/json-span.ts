@@ -92,10 +92,13 @@ export class JsonSpan {
     return this.source[this.start] === 0x6e;
   }
 
-  /** The members of an object in order, duplicates included; none for other kinds. */
-  *members(): Generator<JsonMember> {
+  /**
+   * Visits the members of an object in order, duplicates included; none for other kinds. What a visitor has walked of a
+   * value is not walked again.
+   */
+  eachMember(visit: (member: JsonMember) => void): void {
     if (this.#members) {
-      yield* this.#members;
+      for (const member of this.#members) visit(member);
       return;
     }
     if (this.kind !== 'object') return;
@@ -105,10 +108,18 @@ export class JsonSpan {
       const nameEnd = stringEnd(this.source, at);
       const colon = skipSpace(this.source, nameEnd);
       const value = new JsonSpan(this.source, skipSpace(this.source, colon + 1));
-      yield { start, name: decodeString(this.source, start, nameEnd), value };
+      visit({ start, name: decodeString(this.source, start, nameEnd), value });
       at = afterValue(this.source, value.end);
     }
     this.#end = at + 1;
+  }
+
+  /** The members of an object in order, duplicates included; none for other kinds. */
+  members(): readonly JsonMember[] {
+    if (this.#members) return this.#members;
+    const members: JsonMember[] = [];
+    this.eachMember((member) => members.push(member));
+    return members;
   }
 
   /** The elements of an array in order; none for other kinds. */
@@ -127,7 +138,9 @@ export class JsonSpan {
   get(name: string): JsonSpan | undefined {
     if (this.#members) return this.#members.findLast((member) => member.name === name)?.value;
     let found: JsonSpan | undefined;
-    for (const member of this.members()) if (member.name === name) found = member.value;
+    this.eachMember((member) => {
+      if (member.name === name) found = member.value;
+    });
     return found;
   }
 

@@ -27,7 +27,7 @@ export function errorBody(error: CoordinatorError, requestId: string): { error: 
   return {
     error: {
       message: relayed?.message ?? `${error.message} (request_id: ${requestId})`,
-      type: relayed?.type ?? errorType(error.status),
+      type: relayed?.type ?? error.type ?? errorType(error.status),
       param: relayed ? relayed.param : (error.param ?? null),
       code: error.code,
       step: error.step,

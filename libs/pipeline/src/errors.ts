@@ -18,6 +18,8 @@ export abstract class CoordinatorError extends Error {
   /** The status that the client gets, as long as nothing was sent. */
   abstract readonly status: number;
   readonly param: string | undefined;
+  /** The `type` of the error object; that of the status when undefined. */
+  readonly type: string | undefined = undefined;
   /** The step that failed; the pipeline fills it in. */
   step: string | undefined;
   /** Headers for the client, for example `retry-after`; names and values in turn. */
@@ -151,6 +153,37 @@ export class ResponseStartedError extends CoordinatorError {
       options,
     );
     this.status = status;
+  }
+}
+
+/** Statuses and types of ends that a queued request can have without a worker's answer; others are 502. */
+const outcomes: Partial<Record<OutcomeError['code'], { status: number; type: string }>> = {
+  GATE_DROPPED: { status: 429, type: 'rate_limit_error' },
+  DEADLINE_EXCEEDED: { status: 504, type: 'timeout_error' },
+  INVALID_REQUEST: { status: 400, type: 'invalid_request_error' },
+  CANCELLED: { status: 499, type: 'cancelled' },
+};
+
+/** A queued request ended without an answer of a worker (async-broker.md 1.6). */
+export class OutcomeError extends CoordinatorError {
+  override readonly name = 'OutcomeError';
+  override readonly status: number;
+  override readonly type: string;
+  override readonly code:
+    | 'GATE_DROPPED'
+    | 'DEADLINE_EXCEEDED'
+    | 'INVALID_REQUEST'
+    | 'CANCELLED'
+    | 'INFERENCE_ERROR'
+    | 'GATE_ERROR'
+    | 'MALFORMED_RESULT';
+
+  constructor(code: OutcomeError['code'], message: string, details?: ErrorDetails) {
+    super(message, details);
+    const { status, type } = outcomes[code] ?? { status: 502, type: 'api_error' };
+    this.code = code;
+    this.status = status;
+    this.type = type;
   }
 }
 

@@ -80,6 +80,14 @@ export class ForwardedHeaders {
     return new ForwardedHeaders(kept(this.#pairs), kept(this.#pairsWithoutEncoding));
   }
 
+  /** The same with further headers; names (lower case) and values in turn. */
+  with(pairs: readonly string[]): ForwardedHeaders {
+    return new ForwardedHeaders(
+      [...this.#pairs, ...pairs],
+      [...this.#pairsWithoutEncoding, ...pairs],
+    );
+  }
+
   /** The same headers for a request all of whose answers are read here. */
   withoutEncoding(): ForwardedHeaders {
     return new ForwardedHeaders(this.#pairsWithoutEncoding, this.#pairsWithoutEncoding);

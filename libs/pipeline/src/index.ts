@@ -1,3 +1,10 @@
+export {
+  type AsyncHost,
+  type QueueOptions,
+  type StoredRequestCall,
+  type StoredRequests,
+  type WholeAnswer,
+} from './async-host.ts';
 export { Background, type BackgroundLimits, backgroundLimits } from './background.ts';
 export {
   type ErrorResponse,
@@ -17,6 +24,7 @@ export {
   InternalError,
   isMediaFault,
   MediaRefusedError,
+  OutcomeError,
   type RelayedError,
   ResponseStartedError,
   toCoordinatorError,
@@ -44,6 +52,20 @@ export {
 } from './media-source.ts';
 export { Pipeline, type RunSteps } from './pipeline.ts';
 export {
+  type Found,
+  type QueuedName,
+  type QueuedOutcome,
+  type QueuedRef,
+  type QueuedRequest,
+  type QueueRefusal,
+  QueueUnavailableError,
+  type QuotaPlace,
+  type RequestQueue,
+  type Submitted,
+  type WaitEnd,
+} from './request-queue.ts';
+export {
+  type AsyncMode,
   type MediaEntry,
   type Modality,
   type Placeholder,

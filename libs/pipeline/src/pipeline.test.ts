@@ -41,6 +41,46 @@ describe('Pipeline', () => {
     ]);
   });
 
+  it('runs entrances once, before the request is prepared and divided', async () => {
+    const ran: string[] = [];
+    const steps = [{ ...noting('front', ran), isEntrance: true }, noting('a', ran)];
+    const pipeline = new Pipeline(steps, {
+      prepare: () => ran.push('prepare'),
+      spread: async (ctx, runSteps) => {
+        await runSteps(ctx);
+        await runSteps(ctx);
+      },
+    });
+    await pipeline.run(requestContext());
+    expect(ran).toEqual(['front', 'prepare', 'a', 'a']);
+  });
+
+  it('ends at an entrance that served', async () => {
+    const ran: string[] = [];
+    const steps = [{ ...noting('front', ran, 'served'), isEntrance: true }, noting('a', ran)];
+    await new Pipeline(steps, { prepare: () => ran.push('prepare') }).run(requestContext());
+    expect(ran).toEqual(['front']);
+  });
+
+  it.each([
+    { name: 'well', outcome: (): StepOutcome => 'served' },
+    {
+      name: 'in a failure',
+      outcome: (): StepOutcome => {
+        throw new Error('no');
+      },
+    },
+  ])('does what a step left for the end when the request ends $name', async ({ outcome }) => {
+    const ended: string[] = [];
+    const front = step('front', (ctx) => {
+      ctx.atEnd(() => ended.push('front'));
+      return 'continue';
+    });
+    const pipeline = new Pipeline([{ ...front, isEntrance: true }, step('a', outcome)]);
+    await pipeline.run(requestContext()).catch(() => {});
+    expect(ended).toEqual(['front']);
+  });
+
   it('stops at a failure and says which step it was', async () => {
     const ran: string[] = [];
     const failure = new BadRequestError('no', { param: 'prompt' });

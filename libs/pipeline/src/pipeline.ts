@@ -10,6 +10,10 @@ export type RunSteps = (ctx: RequestContext) => Promise<void>;
 /** The steps of a deployment in order. Stateless: one pipeline runs all requests. */
 export class Pipeline {
   readonly steps: readonly NamedStep[];
+  /** Steps that run before the request is prepared and divided. */
+  readonly #entrances: readonly NamedStep[];
+  /** Those that come after them. */
+  readonly #others: readonly NamedStep[];
   readonly #prepare: (ctx: RequestContext) => void;
   readonly #spread: (ctx: RequestContext, runSteps: RunSteps) => Promise<void>;
   readonly #close: () => Promise<void>;
@@ -18,7 +22,7 @@ export class Pipeline {
   constructor(
     steps: readonly NamedStep[],
     options: {
-      /** Changes every request before its first step. */
+      /** Changes every request before its first step, entrances excepted. */
       prepare?: (ctx: RequestContext) => void;
       /** Runs the steps as often as a request needs them; once when absent. */
       spread?: (ctx: RequestContext, runSteps: RunSteps) => Promise<void>;
@@ -28,6 +32,10 @@ export class Pipeline {
     } = {},
   ) {
     this.steps = steps;
+    const first = steps.findIndex(({ isEntrance }) => !isEntrance);
+    const count = first < 0 ? steps.length : first;
+    this.#entrances = steps.slice(0, count);
+    this.#others = steps.slice(count);
     this.#prepare = options.prepare ?? (() => {});
     this.#spread = options.spread ?? ((ctx, runSteps) => runSteps(ctx));
     this.#close = options.close ?? (() => Promise.resolve());
@@ -40,8 +48,13 @@ export class Pipeline {
    * @throws CoordinatorError with the name of the step that failed.
    */
   async run(ctx: RequestContext): Promise<void> {
-    this.#prepare(ctx);
-    await this.#spread(ctx, this.#runSteps);
+    try {
+      for (const step of this.#entrances) if ((await runStep(ctx, step)) === 'served') return;
+      this.#prepare(ctx);
+      await this.#spread(ctx, this.#runSteps);
+    } finally {
+      ctx.end();
+    }
   }
 
   /** Resolves when the work that requests left behind is done. */
@@ -62,7 +75,7 @@ export class Pipeline {
 
   readonly #runSteps = async (ctx: RequestContext): Promise<void> => {
     try {
-      for (const step of this.steps) if ((await runStep(ctx, step)) === 'served') return;
+      for (const step of this.#others) if ((await runStep(ctx, step)) === 'served') return;
     } finally {
       // However a request ends, what its legs were offered has its outcome, or is being given back.
       if (ctx.handoffs) for (const handoff of ctx.handoffs) handoff.end();

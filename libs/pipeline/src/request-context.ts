@@ -8,6 +8,9 @@ import { type RequestObserver, type TimelineEntry } from './timeline.ts';
 import { type ResponseSink } from './response-sink.ts';
 import { type TokenIds } from './token-ids.ts';
 
+/** How a request is to be served: live under the tenant's quota, queued, or queued and waited for. */
+export type AsyncMode = 'passthrough' | 'enqueue' | 'wait';
+
 /** The kinds of media that a request may hold. */
 export type Modality = 'image' | 'video' | 'audio';
 
@@ -43,6 +46,8 @@ export interface RequestInit {
   readonly signal: AbortSignal;
   readonly sink: ResponseSink;
   readonly log: Logger;
+  /** The client's own headers, names and values in turn; empty where only what passes on is known. */
+  readonly rawHeaders?: readonly string[];
   /** `performance.now()` when the request arrived. */
   readonly arrivedAt?: number;
   /** Time that the request waited for its turn, within `elapsedMs`. */
@@ -58,12 +63,13 @@ export type PromptInit = Pick<RequestInit, 'body' | 'signal' | 'sink'>;
 
 /** Everything that is known about one request; lives as long as the request. */
 export class RequestContext {
-  readonly requestId: string;
+  /** Changes only where a request turns out to be one that was queued before. */
+  requestId: string;
   /** Groups the legs of this request for the endpoint picker. */
   readonly revisionDecisionId: string;
   readonly path: string;
   readonly api: Api;
-  readonly headers: ForwardedHeaders;
+  readonly rawHeaders: readonly string[];
   /** Aborted when the client leaves or the time for the answer is over. */
   readonly signal: AbortSignal;
   readonly sink: ResponseSink;
@@ -76,8 +82,12 @@ export class RequestContext {
   /** Position of the prompt in a batch; undefined for a request with one prompt. */
   readonly promptIndex: number | undefined;
 
+  /** What the legs carry of the client's headers. */
+  headers: ForwardedHeaders;
   /** The client's body with the edits of the steps so far. */
   body: JsonDocument;
+  /** What the client asked of the step async-broker; set by it. */
+  asyncMode: AsyncMode | undefined;
   /** Set by render. */
   tokenIds: TokenIds | undefined;
   /** Set by replace-media-urls, or by render where the request came as tokens. */
@@ -88,8 +98,8 @@ export class RequestContext {
   kvTransferParams: JsonSpan | undefined;
   /** `performance.now()` when prefill's answer came; its hand-off is only good for `pipeline.kv_lease`. */
   kvReceivedAt = 0;
-  /** Runs prefill again, for a hand-off that is past its lease. Set by prefill. */
-  renewKv: (() => Promise<void>) | undefined;
+  /** Runs prefill again, for a hand-off that is past its lease. Set by prefill; a closure per request would cost. */
+  renewKv: ((ctx: RequestContext) => Promise<void>) | undefined;
   /**
    * What prefill and encode answers offered; undefined while there is nothing. The pipeline ends what is open. The request
    * of a batch has those of all its prompts.
@@ -104,6 +114,7 @@ export class RequestContext {
   readonly #arrivedAt: number;
   readonly #observers: readonly RequestObserver[];
   readonly #batch: RequestContext | undefined;
+  #endings: (() => void)[] | undefined;
   #batchTokens: number | undefined;
 
   /** `batch` is the request whose prompt this is. */
@@ -114,6 +125,7 @@ export class RequestContext {
     this.revisionDecisionId = init.revisionDecisionId;
     this.path = init.path;
     this.api = init.api;
+    this.rawHeaders = init.rawHeaders ?? [];
     this.headers = init.headers;
     this.body = init.body;
     this.signal = init.signal;
@@ -159,6 +171,18 @@ export class RequestContext {
   addHandoff(handoff: Handoff): void {
     (this.handoffs ??= []).push(handoff);
     this.#batch?.addHandoff(handoff);
+  }
+
+  /** Adds what is done when the request is over, however it ends. Must not throw. */
+  atEnd(ending: () => void): void {
+    (this.#endings ??= []).push(ending);
+  }
+
+  /** Does what `atEnd` was given; called by the pipeline. */
+  end(): void {
+    const endings = this.#endings;
+    this.#endings = undefined;
+    if (endings) for (const ending of endings) ending();
   }
 
   /** Milliseconds since the request arrived. */

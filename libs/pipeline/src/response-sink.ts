@@ -15,6 +15,10 @@ export interface ResponseSink {
   onDrain(callback: () => void): void;
   /** Ends an answer: a whole one, or one whose last event says that it is broken. */
   end(isBroken?: boolean): void;
+  /** Gives whatever answer follows another request id, and further headers; names and values in turn. */
+  identify?(requestId: string, headers: readonly string[]): void;
+  /** Whether all of an ended answer was handed to the client's connection; false when it closed before. */
+  sent?(): Promise<boolean>;
   /** Cuts an answer that cannot be completed, so that the client cannot take it for whole. */
   abort(): void;
 }

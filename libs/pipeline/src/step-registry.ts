@@ -12,6 +12,8 @@ export interface NamedStep {
   readonly type: string;
   readonly run: Step;
   readonly isTerminal: boolean;
+  /** Whether it runs once for each request, before anything else; only the first steps may. */
+  readonly isEntrance?: boolean;
 }
 
 /** The kinds of steps that a configuration may name. */
@@ -65,7 +67,8 @@ export class StepRegistry {
     }
     try {
       const run = definition.create(result.data, dependencies);
-      return { type, run, isTerminal: definition.isTerminal ?? false };
+      const { isTerminal = false, isEntrance = false } = definition;
+      return { type, run, isTerminal, isEntrance };
     } catch (cause) {
       throw new Error(`${type}: ${cause instanceof Error ? cause.message : String(cause)}`, {
         cause,

@@ -1,5 +1,6 @@
 import { type UpstreamClient, type UpstreamOptions } from '@llm-d/gateway';
 import { type z } from 'zod';
+import { type AsyncHost } from './async-host.ts';
 import { type Background } from './background.ts';
 import { type HandoffListener } from './handoff.ts';
 import { type Logger } from './logger.ts';
@@ -46,6 +47,8 @@ export interface StepDependencies {
   readonly upstreamErrors: 'hide' | 'relay';
   /** `pipeline.forward_response_headers`, in lower case. */
   readonly forwardResponseHeaders: readonly string[];
+  /** What a step that queues requests needs; absent where the host has no queue. */
+  readonly asyncHost?: AsyncHost | undefined;
   readonly log: Logger;
 }
 
@@ -55,6 +58,8 @@ export interface StepDefinition<Params extends z.ZodType = z.ZodType> {
   readonly params: Params;
   /** Whether the step answers the client, so that a pipeline may end with it. */
   readonly isTerminal?: boolean;
+  /** Whether the step sees requests as they came: undivided batches, no edits. It has to stand first. */
+  readonly isEntrance?: boolean;
   /** Throws a plain Error with a message for the operator when the parameters do not fit. */
   create(params: z.output<Params>, dependencies: StepDependencies): Step;
 }

@@ -97,7 +97,12 @@ export async function createService(options: ServiceOptions): Promise<Service> {
     // The original's listener keeps idle connections for the read timeout.
     keepAliveTimeout: idleTimeoutMs === 0 ? 0 : Math.max(idleTimeoutMs, readTimeoutMs),
     ...(tls ? { https: { ...http, ...tls.options, handshakeTimeout: readTimeoutMs } } : { http }),
-    routerOptions: { ignoreTrailingSlash: true, ignoreDuplicateSlashes: true },
+    routerOptions: {
+      ignoreTrailingSlash: true,
+      ignoreDuplicateSlashes: true,
+      // Longer parameters would not be found; Node limits the whole head.
+      maxParamLength: maxHeadBytes,
+    },
     genReqId: (request: IncomingMessage) =>
       chooseRequestId(request, (length) => {
         logger.info({ length }, 'x-request-id is not valid, id replaced');
@@ -216,6 +221,9 @@ function serveTls(
     answerClientError(error, socket, edge.pendingBodies);
   });
 }
+
+/** Node's limit for the head of a request. */
+const maxHeadBytes = 16 * 1024;
 
 /** How often Node looks for requests that are late: a tenth of the limit, at most every second. */
 function checkIntervalMs(readTimeoutMs: number): number {

@@ -20,7 +20,8 @@ export interface AnswerExtras {
  */
 export class HttpSink implements ResponseSink {
   readonly #response: ServerResponse;
-  readonly #requestId: string;
+  #requestId: string;
+  #standing: readonly string[] = [];
   #hasLength = false;
   /** To be set before the answer starts. */
   extras: AnswerExtras | undefined;
@@ -50,7 +51,7 @@ export class HttpSink implements ResponseSink {
 
   /** The request id stands on every answer and replaces an upstream's, which may have a leg suffix. */
   start(status: number, headers: readonly string[]): void {
-    const sent = [requestIdHeader, this.#requestId];
+    const sent = [requestIdHeader, this.#requestId, ...this.#standing];
     for (let i = 0; i + 1 < headers.length; i += 2) {
       const name = headers[i] ?? '';
       const value = headers[i + 1] ?? '';
@@ -76,6 +77,25 @@ export class HttpSink implements ResponseSink {
     const last = isBroken ? undefined : this.extras?.lastBytes();
     if (last) this.write(last);
     this.#response.end();
+  }
+
+  identify(requestId: string, headers: readonly string[]): void {
+    this.#requestId = requestId;
+    this.#standing = headers;
+  }
+
+  sent(): Promise<boolean> {
+    const response = this.#response;
+    if (response.writableFinished) return Promise.resolve(true);
+    if (response.destroyed) return Promise.resolve(false);
+    return new Promise((resolve) => {
+      response.once('close', () => {
+        resolve(response.writableFinished);
+      });
+      response.once('finish', () => {
+        resolve(true);
+      });
+    });
   }
 
   /** What was written still goes out; the missing end of the body tells the client that it is cut. */

@@ -2,6 +2,7 @@
 export class Lifecycle {
   readonly #cut = new AbortController();
   readonly #work: (() => Promise<void>)[] = [];
+  readonly #draining = new AbortController();
   #drainingSince: number | undefined;
 
   /** True from the first signal on: `/readyz` answers 503 while requests in flight go on. */
@@ -12,6 +13,11 @@ export class Lifecycle {
   /** `performance.now()` at the first signal; undefined before. */
   get drainingSince(): number | undefined {
     return this.#drainingSince;
+  }
+
+  /** Aborts at the first signal. */
+  get draining(): AbortSignal {
+    return this.#draining.signal;
   }
 
   /** Aborts when requests have outlived the shutdown limit and have to end at once. */
@@ -31,6 +37,7 @@ export class Lifecycle {
 
   startDraining(): void {
     this.#drainingSince ??= performance.now();
+    this.#draining.abort();
   }
 
   cutRequests(reason: Error): void {

@@ -44,7 +44,9 @@ function standard({ headers }: RecordedCall): Answer {
 
 describe('a pipeline', () => {
   it('knows the steps that come with the coordinator', () => {
-    const types = [...all, { type: 'prefill-decode' }].map(({ type }) => type);
+    const types = [{ type: 'async-broker' }, ...all, { type: 'prefill-decode' }].map(
+      ({ type }) => type,
+    );
     expect(builtInSteps.map(({ type }) => type)).toEqual(types);
   });
 
@@ -228,7 +230,7 @@ describe('building a pipeline', () => {
     {
       name: 'an unknown step',
       given: steps('decoder', 'decode'),
-      message: 'unknown step type "decoder", known are: replace-media-urls, render',
+      message: 'unknown step type "decoder", known are: async-broker, replace-media-urls',
     },
     {
       name: 'tokens-in without render',
@@ -270,6 +272,22 @@ describe('building a pipeline', () => {
     });
     await pipeline.run(requestContext({ sink }));
     expect(sink.status).toBe(204);
+  });
+
+  it.each([
+    { name: 'first', types: ['front', 'decode'], message: undefined },
+    { name: 'second', types: ['encode', 'front', 'decode'], message: 'front as the first step' },
+    { name: 'again', types: ['front', 'encode', 'front', 'decode'], message: 'front as the first' },
+  ])('has a step that sees requests as they came $name, or fails', ({ types, message }) => {
+    const front = defineStep({
+      type: 'front',
+      isEntrance: true,
+      params: z.strictObject({}),
+      create: () => () => Promise.resolve('continue'),
+    });
+    const build = () => rig.pipeline(steps(...types), { definitions: [front] });
+    if (message === undefined) expect(build).not.toThrow();
+    else expect(build).toThrow(message);
   });
 
   it('refuses a step of another package under a name that is taken', () => {

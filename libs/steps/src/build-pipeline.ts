@@ -10,6 +10,7 @@ import {
   StepRegistry,
 } from '@llm-d/pipeline';
 import { type BatchOptions, runEachPrompt } from './batch/run-batch.ts';
+import { asyncBroker } from './async/async-broker.ts';
 import { withoutClientTransferParams } from './client-transfer-params.ts';
 import { conditionalDecode } from './conditional-decode.ts';
 import { decode } from './decode.ts';
@@ -22,6 +23,7 @@ import { checkStatelessResponse } from './stateless-response.ts';
 
 /** The steps that come with the coordinator. */
 export const builtInSteps: readonly StepDefinition[] = [
+  asyncBroker,
   replaceMediaUrls,
   render,
   conditionalDecode,
@@ -92,6 +94,10 @@ const isTokensIn = ({ params }: StepConfig): boolean => params?.['use_openai_for
 function checkOrder(steps: readonly StepConfig[], built: readonly NamedStep[]): void {
   if (!built.some(({ isTerminal }) => isTerminal)) {
     throw new Error('pipeline.steps: expected a step that answers the client, such as decode');
+  }
+  const late = built.findLastIndex(({ isEntrance }) => isEntrance);
+  if (late > 0 && !built[late - 1]?.isEntrance) {
+    throw new Error(`pipeline.steps: expected ${built[late]?.type} as the first step`);
   }
   const renderAt = steps.findIndex(({ type }) => type === render.type);
   const mediaAt = steps.findIndex(({ type }) => type === replaceMediaUrls.type);

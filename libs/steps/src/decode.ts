@@ -29,7 +29,7 @@ export const decode = defineStep({
       if (connector.isLeased && ctx.kvTransferParams && ageMs > dependencies.kvLeaseMs) {
         ctx.log.warn({ ageMs }, 'the KV hand-off is past its lease, prefill runs again');
         expireKv(ctx);
-        await ctx.renewKv?.();
+        await ctx.renewKv?.(ctx);
       }
       const decided = connector.decodeParams(ctx.kvTransferParams);
       if (decided.params === undefined && decided.missing.length > 0) {

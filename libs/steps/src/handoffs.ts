@@ -30,7 +30,7 @@ export function offerEc(
   answered: readonly JsonSpan[],
 ): void {
   const isHeld = answered.some((params) =>
-    [...params.members()].some(({ value }) => !value.isNull()),
+    params.members().some(({ value }) => !value.isNull()),
   );
   if (isHeld) offer(ctx, dependencies, 'ec', connectorName || defaultEcConnector);
 }

@@ -111,8 +111,8 @@ function partsOfItem(
   modalities: readonly Modality[],
 ): MediaPart[] {
   const found = new Map<string, MediaPart[]>();
-  for (const { name, value: list } of item.members()) {
-    if (!layout.partLists.includes(name)) continue;
+  item.eachMember(({ name, value: list }) => {
+    if (!layout.partLists.includes(name)) return;
     const parts: MediaPart[] = [];
     let index = 0;
     for (const part of list.elements()) {
@@ -121,7 +121,7 @@ function partsOfItem(
       index++;
     }
     found.set(name, parts);
-  }
+  });
   return [...found.values()].flat();
 }
 
@@ -131,19 +131,25 @@ function mediaPart(
   { kinds }: Layout,
   modalities: readonly Modality[],
 ): MediaPart | undefined {
-  let kind: PartKind | undefined;
-  let [held, url] = [undefined as JsonSpan | undefined, undefined as JsonSpan | undefined];
-  let member = '';
-  for (const { name, value } of part.members()) {
+  const found: {
+    kind?: PartKind | undefined;
+    member?: string;
+    held?: JsonSpan;
+    url?: JsonSpan | undefined;
+  } = {};
+  part.eachMember(({ name, value }) => {
     if (name === 'type') {
       const type = value.text();
-      kind = kinds.find((one) => one.type === type);
+      found.kind = kinds.find((one) => one.type === type);
     } else {
       const holder = kinds.find((one) => one.member === name);
-      if (!holder) continue;
-      [member, held, url] = [name, value, holder.urlOf(value)];
+      if (!holder) return;
+      found.member = name;
+      found.held = value;
+      found.url = holder.urlOf(value);
     }
-  }
+  });
+  const { kind, member, held, url } = found;
   if (!kind || !modalities.includes(kind.modality)) return undefined;
   const { hasFormat, modality } = kind;
   if (member === kind.member && url?.kind === 'string') {

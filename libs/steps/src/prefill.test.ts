@@ -211,7 +211,7 @@ describe('the answer of prefill', () => {
     const ctx = context('chat', '{}');
     await sent(ctx);
     rig.gateway.play({ json: { kv_transfer_params: { fresh: 1 } } });
-    await ctx.renewKv?.();
+    await ctx.renewKv?.(ctx);
     expect(rig.gateway.calls).toHaveLength(2);
     expect(rig.gateway.calls[1]?.body.equals(rig.gateway.calls[0]?.body ?? Buffer.alloc(0))).toBe(
       true,

@@ -46,7 +46,7 @@ export const prefill = defineStep({
     return async (ctx) => {
       if (isAlone(ctx)) return 'continue';
       await send(ctx);
-      ctx.renewKv = () => send(ctx);
+      ctx.renewKv = send;
       return 'continue';
     };
   },

@@ -8,6 +8,7 @@ import {
   CoordinatorError,
   InternalError,
   MediaRefusedError,
+  OutcomeError,
   ResponseStartedError,
   UpstreamError,
   UpstreamTransportError,
@@ -77,6 +78,19 @@ describe('errorCode', () => {
       code: 'upstream_transport',
     },
     { name: 'too many downloads', error: media('media_overloaded', 503), code: 'internal' },
+    ...(
+      [
+        { code: 'GATE_DROPPED', counted: 'upstream_4xx' },
+        { code: 'DEADLINE_EXCEEDED', counted: 'upstream_5xx' },
+        { code: 'INVALID_REQUEST', counted: 'upstream_4xx' },
+        { code: 'CANCELLED', counted: 'upstream_4xx' },
+        { code: 'INFERENCE_ERROR', counted: 'upstream_5xx' },
+      ] as const
+    ).map(({ code, counted }) => ({
+      name: `C15 a queued request that ended as ${code}`,
+      error: new OutcomeError(code, 'x'),
+      code: counted,
+    })),
     { name: 'a client that left', error: new ClientGoneError(), code: 'cancelled' },
     { name: 'an answer that took too long', error: new AnswerTimeoutError(1), code: 'internal' },
     { name: 'a fault of ours', error: new InternalError(new Error('x')), code: 'internal' },

@@ -2,6 +2,7 @@ import {
   BadRequestError,
   ClientGoneError,
   CoordinatorError,
+  OutcomeError,
   ResponseStartedError,
   UpstreamError,
   UpstreamTransportError,
@@ -14,6 +15,8 @@ export type ErrorCode =
 /** Brings a failure into one of the codes; the order is that of coordinator.md 8.1. */
 export function errorCode(error: unknown): ErrorCode {
   if (error instanceof ClientGoneError) return 'cancelled';
+  // The failure is that of the run which ended so, not of the call that fetches it.
+  if (error instanceof OutcomeError) return ofUpstreamStatus(error.status);
   if (hasBadRequest(error)) return 'bad_request';
   if (error instanceof UpstreamTransportError) return 'upstream_transport';
   if (error instanceof UpstreamError) return ofUpstreamStatus(error.upstreamStatus);

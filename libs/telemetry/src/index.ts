@@ -1,3 +1,4 @@
+export { AsyncMetrics, type WatchedQueue } from './async-metrics.ts';
 export { type ErrorCode, errorCode } from './error-code.ts';
 export {
   type CountedDownload,

@@ -20,12 +20,16 @@ import { type TracingOptions } from './tracing-options.ts';
 import { type RequestTrace, type Tracing } from './tracing.ts';
 import { UnsampledTrace } from './unsampled-trace.ts';
 
+const traceOf = Symbol('trace');
+
+/** Carries its trace: a table beside the requests would have to be swept by every collection. */
+type TracedRequest = IncomingMessage & { [traceOf]?: RequestTrace };
+
 /** Tracing with the OpenTelemetry SDK. Registers nothing globally, so that one process may hold several. */
 export class OtelTracing implements Tracing {
   readonly #provider: TracerProvider;
   readonly #tracer: Tracer;
   readonly #propagator = new W3CTraceContextPropagator();
-  readonly #traces = new WeakMap<IncomingMessage, RequestTrace>();
 
   /** `exporter` takes the place of the collector that the options name. */
   constructor(options: TracingOptions, logger: Logger, exporter?: SpanExporter) {
@@ -48,7 +52,7 @@ export class OtelTracing implements Tracing {
   }
 
   watch(server: Server, isIgnored: (url: string) => boolean): void {
-    server.prependListener('request', (request, response) => {
+    server.prependListener('request', (request: TracedRequest, response) => {
       const { method = 'GET', url = '', headers } = request;
       if (isIgnored(url)) return;
       const clock = new RequestClock();
@@ -56,7 +60,7 @@ export class OtelTracing implements Tracing {
       const options = { kind: SpanKind.SERVER, startTime: clock.now() };
       const span = this.#tracer.startSpan(method, options, parent);
       if (!span.isRecording()) {
-        this.#traces.set(request, new UnsampledTrace(span.spanContext()));
+        request[traceOf] = new UnsampledTrace(span.spanContext());
         return;
       }
       span.setAttributes({
@@ -64,15 +68,15 @@ export class OtelTracing implements Tracing {
         [attribute.urlPath]: url.split('?', 1)[0] ?? '',
       });
       const recorded = new RecordedTrace(this.#tracer, clock, span, method);
-      this.#traces.set(request, recorded);
+      request[traceOf] = recorded;
       response.once('close', () => {
         recorded.responseClosed(response.headersSent ? response.statusCode : undefined);
       });
     });
   }
 
-  of(request: IncomingMessage): RequestTrace | undefined {
-    return this.#traces.get(request);
+  of(request: TracedRequest): RequestTrace | undefined {
+    return request[traceOf];
   }
 
   async close(limitMs: number): Promise<void> {

@@ -13,7 +13,7 @@ const folders = [
 
 /** A code that is given to an error: a member or an option `code`, not a comparison. */
 const givenCode =
-  /\bcode(?::| =| \?\?| = [^;=]*\?|: [^;,=]*\?)\s*((?:'[A-Z][A-Z_]+'\s*[|:]?\s*)+)/g;
+  /\bcode(?::| =| \?\?| = [^;=]*\?|: [^;,=]*\?)\s*\|?\s*((?:'[A-Z][A-Z_]+'\s*[|:]?\s*)+)/g;
 
 /** A table of codes by what happened, such as `transportCodes`. */
 const codeTable = /const \w+Codes = \{([^}]*)\}/g;

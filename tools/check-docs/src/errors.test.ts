@@ -59,6 +59,7 @@ describe('errorCodesOf', () => {
   it.each([
     { source: `readonly code = 'A_CODE';`, codes: ['A_CODE'] },
     { source: `readonly code: 'ONE' | 'TWO';`, codes: ['ONE', 'TWO'] },
+    { source: `readonly code:\n    | 'ONE'\n    | 'TWO';`, codes: ['ONE', 'TWO'] },
     { source: `this.code = isLate ? 'ONE' : 'TWO';`, codes: ['ONE', 'TWO'] },
     { source: `this.code = details?.code ?? 'A_CODE';`, codes: ['A_CODE'] },
     { source: `new BadRequestError('no', {\n  code: 'A_CODE',\n})`, codes: ['A_CODE'] },

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -12,11 +13,13 @@ const stopLimitMs = 8_000;
 /** A program to run as a child. */
 export interface ChildSpec {
   readonly name: string;
-  /** Built script, run by this Node. */
-  readonly script: string;
+  /** A program; this Node when absent, which then runs `script`. */
+  readonly program?: string;
+  /** Built script; its name is left out for other programs. */
+  readonly script?: string;
   readonly args: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Answers 200 as soon as the child can be used. */
+  /** Answers 200 as soon as the child can be used; of a `tcp:` URL, takes connections. */
   readonly readyUrl: string;
 }
 
@@ -76,9 +79,9 @@ export class ChildGroup {
     this.#children.clear();
   }
 
-  #spawn({ name, script, args, env }: ChildSpec): void {
+  #spawn({ name, program = process.execPath, script, args, env }: ChildSpec): void {
     const log = openSync(this.logFile(name), 'w');
-    const child = spawn(process.execPath, [script, ...args], {
+    const child = spawn(program, [...(script === undefined ? [] : [script]), ...args], {
       // Logs are for programs; Node warns in them when both colour variables are set, as nx does it.
       env: { ...process.env, FORCE_COLOR: undefined, ...env },
       stdio: ['ignore', log, log],
@@ -108,6 +111,12 @@ export class ChildGroup {
 
 async function answers(url: string): Promise<boolean> {
   try {
+    if (url.startsWith('tcp:')) {
+      const { hostname, port } = new URL(url);
+      const socket = connect(Number(port), hostname);
+      await once(socket, 'connect').finally(() => socket.destroy());
+      return true;
+    }
     const response = await fetch(url, { signal: AbortSignal.timeout(2000) });
     await response.body?.cancel();
     return response.status === 200;

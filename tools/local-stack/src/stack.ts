@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ChildGroup, type ChildSpec } from './child-group.ts';
 import { freePorts } from './free-ports.ts';
+import { queueParts, queuePorts, type QueueSettings } from './queue.ts';
 
 /** What a stack is made of; everything has a default. */
 export interface StackOptions {
@@ -15,6 +16,8 @@ export interface StackOptions {
   readonly workers?: { encode: number; prefill: number; decode: number };
   /** Further `SIM_*` variables of all workers. */
   readonly workerEnv?: Readonly<Record<string, string>>;
+  /** Lets the coordinator behind the public listener queue requests, and runs them. */
+  readonly queue?: QueueSettings | undefined;
   /** Further flags of gateway-sim. */
   readonly gatewayFlags?: readonly string[];
   /** Of the coordinator behind the public listener. */
@@ -37,6 +40,8 @@ export interface Stack {
   readonly internalUrl: string;
   readonly gatewayAdminUrl: string;
   readonly renderUrl: string;
+  /** What runs queued requests; undefined without a queue. */
+  readonly asyncBrokerUrl: string | undefined;
   /** The coordinator behind the public listener, addressed directly. */
   readonly coordinatorUrl: string;
   readonly coordinatorDebugUrl: string;
@@ -52,6 +57,8 @@ export interface CoordinatorSettings {
   readonly usesOpenAiFormat?: boolean;
   /** Step types in order; steps that need params get them. */
   readonly steps?: readonly string[];
+  /** A step before them. */
+  readonly firstStep?: object | undefined;
   /** Another render service than the stack's own. */
   readonly renderUrl?: string;
   /** Sections that are laid over the generated configuration. */
@@ -84,7 +91,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const podNames = (['encode', 'prefill', 'decode'] as const).flatMap((role) =>
     Array.from({ length: workers[role] }, (_, i) => ({ role, name: `${role}-${i}` })),
   );
-  const ports = await freePorts(7 + podNames.length * 3);
+  const ports = await freePorts(7 + queuePorts + podNames.length * 3);
   const next = (): number => ports.pop() ?? 0;
   const url = (port: number): string => `http://${host}:${port}`;
   const [publicPort, internalPort, adminPort] = [next(), next(), next()];
@@ -92,6 +99,15 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const [debugPort, metricsPort] = [next(), next()];
   // Coordinators and prefill workers agree on it.
   const bootstrapPort = String(next());
+  // Dispatches come in where clients do (deploy.md 4.5).
+  const queue =
+    options.queue &&
+    queueParts(options.queue, {
+      directory,
+      script: script('apps/async-broker'),
+      dispatchUrl: url(publicPort),
+      ports: [next(), next()],
+    });
   const isConcurrent = kvConnector === 'kv-sglang';
   const lastSteps = isConcurrent ? ['prefill-decode'] : ['prefill', 'decode'];
   const [internalUrl, renderUrl] = [url(internalPort), url(renderPort)];
@@ -137,7 +153,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
         ec_connector: ecConnector,
         use_openai_format: settings.usesOpenAiFormat ?? true,
         kv_release: 'decode',
-        steps,
+        steps: settings.firstStep ? [settings.firstStep, ...steps] : steps,
         ...settings.pipeline,
       },
     };
@@ -172,6 +188,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     readyUrl: `${renderUrl}/readyz`,
   };
   const coordinator = coordinatorSpec('coordinator', coordinatorPort, {
+    firstStep: queue?.step,
     ...options.coordinator,
     server: {
       debug_addr: `${host}:${debugPort}`,
@@ -181,6 +198,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   });
   try {
     const all = [...podSpecs.map(({ spec }) => spec), render, gateway, coordinator];
+    if (queue) all.push(...queue.children);
     await Promise.race([children.start(all), ...(stop ? [stop] : [])]);
   } catch (error) {
     await children.stopAll();
@@ -192,6 +210,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     internalUrl,
     gatewayAdminUrl: url(adminPort),
     renderUrl,
+    asyncBrokerUrl: queue?.url,
     coordinatorUrl: url(coordinatorPort),
     coordinatorDebugUrl: url(debugPort),
     coordinatorMetricsUrl: `${url(metricsPort)}/metrics`,

@@ -17,10 +17,11 @@ const headersOf = (change: object): Record<string, string> => {
 };
 
 describe('headers of a dispatch (2.1, 2.4, 4.8)', () => {
-  it('carry a fresh id, the type, the tenant and nothing else by default', () => {
+  it('carry a fresh id, the type, the tenant, the mark of a dispatch and nothing else by default', () => {
     expect(headersOf({})).toEqual({
       'content-type': 'application/json',
       'x-request-id': 'fresh',
+      'x-llm-d-async-dispatch': '1',
       'x-llm-d-inference-fairness-id': 'team-a',
     });
   });

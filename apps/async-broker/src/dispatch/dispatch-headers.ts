@@ -19,6 +19,9 @@ export const objectiveHeader = 'x-llm-d-inference-objective';
 /** Tenant for the router's flow control. */
 export const fairnessHeader = 'x-llm-d-inference-fairness-id';
 
+/** A coordinator does not queue what has it, even when something on the way adds a mode. */
+export const dispatchHeader = 'x-llm-d-async-dispatch';
+
 /** Never forwarded, whatever was stored: with one of the mode headers a dispatch would be queued again. */
 const refused = new Set([
   ...['x-llm-d-async-mode', 'x-ap-mode', 'x-llm-d-tenant', 'x-team'],
@@ -27,7 +30,7 @@ const refused = new Set([
   ...[fairnessHeader, 'x-gateway-inference-fairness-id', 'x-gateway-priority'],
   ...['host', 'content-length', 'content-type', 'transfer-encoding', 'connection', 'te', 'upgrade'],
   ...['expect', 'keep-alive', 'proxy-connection', 'trailer', 'accept-encoding', 'content-encoding'],
-  ...['traceparent', 'epp-profile'],
+  ...['traceparent', 'epp-profile', dispatchHeader],
 ]);
 
 const longestFairnessBytes = 256;
@@ -39,7 +42,7 @@ const headerValue = /^[!-~](?:[\t -~]*[!-~])?$/;
 export function dispatchHeaders(identity: DispatchIdentity): string[] {
   const { requestId, tenant, objective, traceparent, contentType, forwarded } = identity;
   const type = headerValue.test(contentType) ? contentType : 'application/json';
-  const headers = ['content-type', type, requestIdHeader, requestId];
+  const headers = ['content-type', type, requestIdHeader, requestId, dispatchHeader, '1'];
   for (let i = 0; i + 1 < forwarded.length; i += 2) {
     const name = forwarded[i]?.toLowerCase() ?? '';
     const value = forwarded[i + 1] ?? '';

@@ -20,4 +20,4 @@ export function isSameJson(a: JsonSpan, b: JsonSpan): boolean {
 const isSameAt = (a: JsonSpan, b: JsonSpan | undefined): boolean => !!b && isSameJson(a, b);
 
 const toMap = (object: JsonSpan): Map<string, JsonSpan> =>
-  new Map([...object.members()].map(({ name, value }) => [name, value]));
+  new Map(object.members().map(({ name, value }) => [name, value]));

@@ -7,7 +7,7 @@ export const nixl: EcConnector = {
   collects: true,
   prefillParams(answered) {
     const merged = new Map<string, JsonSpan>();
-    for (const { name, value } of answered.flatMap((params) => [...params.members()])) {
+    for (const { name, value } of answered.flatMap((params) => params.members())) {
       if (value.isNull()) continue;
       const known = merged.get(name);
       if (known && !isSameJson(known, value)) throw new EcConflictError();

@@ -27,10 +27,10 @@ export const nixl: SerialKvConnector = {
   prefillParams: () => prefillParams,
   decodeParams(answered): DecodeParams {
     const given = new Set<string>();
-    for (const { name, value } of answered?.members() ?? []) {
+    answered?.eachMember(({ name, value }) => {
       if (isGiven(value)) given.add(name);
       else given.delete(name);
-    }
+    });
     const missing = neededFields.filter((field) => !given.has(field));
     if (missing.length > 0 || !answered) return { params: undefined, missing };
     return { params: editObject(answered, { do_remote_decode: false, do_remote_prefill: true }) };
