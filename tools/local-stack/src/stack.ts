@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ChildGroup, type ChildSpec } from './child-group.ts';
+import { coordinatorConfig, type CoordinatorSettings } from './coordinator-config.ts';
 import { cacheFlags, type FoundRedis } from './find-redis.ts';
 import { freePorts } from './free-ports.ts';
 import { queueParts, queuePorts, type QueueSettings } from './queue.ts';
@@ -66,28 +67,9 @@ export interface Stack {
   stop(): Promise<void>;
 }
 
-/** What differs between the coordinators of one stack. */
-export interface CoordinatorSettings {
-  readonly usesOpenAiFormat?: boolean;
-  /** Step types in order; steps that need params get them. */
-  readonly steps?: readonly string[];
-  /** A step before them. */
-  readonly firstStep?: object | undefined;
-  /** Another render service than the stack's own. */
-  readonly renderUrl?: string;
-  /** Params of `replace-media-urls`, laid over those that name the media fetcher. */
-  readonly media?: Readonly<Record<string, unknown>>;
-  /** Sections that are laid over the generated configuration. */
-  readonly server?: Readonly<Record<string, unknown>>;
-  readonly gateway?: Readonly<Record<string, unknown>>;
-  readonly pipeline?: Readonly<Record<string, unknown>>;
-  readonly env?: Readonly<Record<string, string>>;
-}
-
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const script = (folder: string): string => join(root, folder, 'dist/main.js');
 const host = '127.0.0.1';
-const cascade = ['replace-media-urls', 'render', 'encode'];
 
 /**
  * Starts gateway, render-shim, workers and coordinator on free ports of loopback. When `stop` rejects in the meantime, the
@@ -124,8 +106,6 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
       dispatchUrl: url(publicPort),
       ports: [next(), next()],
     });
-  const isConcurrent = kvConnector === 'kv-sglang';
-  const lastSteps = isConcurrent ? ['prefill-decode'] : ['prefill', 'decode'];
   const [internalUrl, renderUrl] = [url(internalPort), url(renderPort)];
   const media =
     options.mediaFetcher &&
@@ -154,31 +134,11 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const pods = podSpecs.map(({ pod }) => pod);
 
   const coordinatorSpec = (name: string, port: number, settings: CoordinatorSettings) => {
-    const params: Record<string, object> = {
-      render: { address: settings.renderUrl ?? renderUrl, mm_payload: 'auto' },
-      'replace-media-urls': { ...media?.params, ...settings.media },
-    };
-    const steps = (settings.steps ?? [...cascade, ...lastSteps]).map((type) => ({
-      type,
-      params: params[type] ?? {},
-    }));
-    const config = {
-      server: {
-        listen_addr: `${host}:${port}`,
-        metrics_port: 0,
-        upstream_errors: 'relay',
-        ...settings.server,
-      },
-      gateway: { address: internalUrl, ...settings.gateway },
-      pipeline: {
-        kv_connector: kvConnector,
-        ec_connector: ecConnector,
-        use_openai_format: settings.usesOpenAiFormat ?? true,
-        kv_release: 'decode',
-        steps: settings.firstStep ? [settings.firstStep, ...steps] : steps,
-        ...settings.pipeline,
-      },
-    };
+    const place = { gatewayUrl: internalUrl, renderUrl, kvConnector, ecConnector };
+    const config = coordinatorConfig(
+      { ...place, listenAddress: `${host}:${port}` },
+      { ...settings, media: { ...media?.params, ...settings.media } },
+    );
     const file = join(directory, `${name}.yaml`);
     // JSON is valid YAML.
     writeFileSync(file, `${JSON.stringify(config, null, 2)}\n`);
