@@ -159,10 +159,9 @@ describe('the stack in containers is that of npm start', () => {
       renderUrl: 'http://render-shim:8082',
       kvConnector: 'kv-nixl',
       ecConnector: 'ec-nixl',
-      media,
     };
     const firstStep = { type: 'async-broker', params: { redis_url: 'redis://redis-queue:6379' } };
-    const { server, gateway, pipeline } = coordinatorConfig(place, { firstStep });
+    const { server, gateway, pipeline } = coordinatorConfig(place, { firstStep, media });
     const inFile = yamlOf('deploy/compose/coordinator.yaml') as {
       server: object;
       pipeline: { steps: { type: string; params?: object }[] };

@@ -1,10 +1,15 @@
+interface StepConfig {
+  readonly type: string;
+  readonly params: Readonly<Record<string, unknown>>;
+}
+
 /** What differs between the coordinators of one stack. */
 export interface CoordinatorSettings {
   readonly usesOpenAiFormat?: boolean;
   /** Step types in order; steps that need params get them. */
   readonly steps?: readonly string[];
   /** A step before them. */
-  readonly firstStep?: object | undefined;
+  readonly firstStep?: StepConfig | undefined;
   /** Another render service than the stack's own. */
   readonly renderUrl?: string;
   /** Params of `replace-media-urls`, laid over those that name the media fetcher. */
@@ -16,31 +21,26 @@ export interface CoordinatorSettings {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Where the coordinator of a stack listens, what it calls, and what its workers run. */
+/** Where the coordinator of a stack listens, and what its workers run. */
 export interface CoordinatorPlace {
   readonly listenAddress: string;
   readonly gatewayUrl: string;
   readonly renderUrl: string;
   readonly kvConnector: string;
   readonly ecConnector: string;
-  /** Params of `replace-media-urls` that name the media fetcher. */
-  readonly media?: Readonly<Record<string, unknown>> | undefined;
 }
-
-const cascade = ['replace-media-urls', 'render', 'encode'];
 
 /** The configuration file of a coordinator of the stack; docker-compose.yml has the same in deploy/compose. */
 export function coordinatorConfig(place: CoordinatorPlace, settings: CoordinatorSettings = {}) {
   const { kvConnector, ecConnector } = place;
   const lastSteps = kvConnector === 'kv-sglang' ? ['prefill-decode'] : ['prefill', 'decode'];
-  const params: Record<string, object> = {
+  const types = settings.steps ?? ['replace-media-urls', 'render', 'encode', ...lastSteps];
+  const params: Record<string, StepConfig['params']> = {
     render: { address: settings.renderUrl ?? place.renderUrl, mm_payload: 'auto' },
-    'replace-media-urls': { ...place.media, ...settings.media },
+    'replace-media-urls': settings.media ?? {},
   };
-  const steps = (settings.steps ?? [...cascade, ...lastSteps]).map((type) => ({
-    type,
-    params: params[type] ?? {},
-  }));
+  const steps: StepConfig[] = types.map((type) => ({ type, params: params[type] ?? {} }));
+  if (settings.firstStep) steps.unshift(settings.firstStep);
   return {
     server: {
       listen_addr: place.listenAddress,
@@ -54,7 +54,7 @@ export function coordinatorConfig(place: CoordinatorPlace, settings: Coordinator
       ec_connector: ecConnector,
       use_openai_format: settings.usesOpenAiFormat ?? true,
       kv_release: 'decode',
-      steps: settings.firstStep ? [settings.firstStep, ...steps] : steps,
+      steps,
       ...settings.pipeline,
     },
   };

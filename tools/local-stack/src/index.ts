@@ -1,14 +1,14 @@
 export { ChildFailedError } from './child-group.ts';
-export { runQueueDemo, type QueueDemo } from './demo-queue.ts';
-export { cacheFlags, findRedis, type FoundRedis } from './find-redis.ts';
-export { queueParts, type QueueSettings } from './queue.ts';
 export {
   coordinatorConfig,
   type CoordinatorPlace,
   type CoordinatorSettings,
 } from './coordinator-config.ts';
+export { runQueueDemo, type QueueDemo } from './demo-queue.ts';
 export { demoPhoto } from './demo-photo.ts';
+export { cacheFlags, findRedis, type FoundRedis } from './find-redis.ts';
 export { freePorts } from './free-ports.ts';
+export { queueParts, type QueueSettings } from './queue.ts';
 export { readEvents } from './read-events.ts';
 export {
   type MediaFetcherSettings,

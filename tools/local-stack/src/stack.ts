@@ -135,8 +135,10 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
 
   const coordinatorSpec = (name: string, port: number, settings: CoordinatorSettings) => {
     const place = { gatewayUrl: internalUrl, renderUrl, kvConnector, ecConnector };
-    const listenAddress = `${host}:${port}`;
-    const config = coordinatorConfig({ ...place, listenAddress, media: media?.params }, settings);
+    const config = coordinatorConfig(
+      { ...place, listenAddress: `${host}:${port}` },
+      { ...settings, media: { ...media?.params, ...settings.media } },
+    );
     const file = join(directory, `${name}.yaml`);
     // JSON is valid YAML.
     writeFileSync(file, `${JSON.stringify(config, null, 2)}\n`);
