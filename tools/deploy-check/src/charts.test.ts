@@ -327,6 +327,45 @@ describe.each(['helm3', 'helm4'] as const)('%s', (major) => {
   });
 });
 
+describe('the notes', () => {
+  const policyIsOff = /WARNING: coordinator\.networkPolicy is off/;
+
+  it.each([
+    ['laptop', [policyIsOff, /WARNING: trial\.redis is one replica/, /NOTE: simulated workers/]],
+    ['single-listener', [policyIsOff, /WARNING: with one listener a client/]],
+    ['production', []],
+  ] as [string, RegExp[]][])('of %s warn of what its values mean', async (valueSet, warnings) => {
+    const notes = await helm4.notes({ valueSet });
+    expect(notes).toContain('The coordinator is http://llm-coordinator.llm-d:8080');
+    for (const warning of warnings) expect(notes).toMatch(warning);
+    if (warnings.length === 0) expect(notes).not.toMatch(/WARNING|NOTE/);
+  });
+
+  it.each([
+    [
+      'private addresses for media',
+      {
+        config: {
+          pipeline: {
+            steps: [
+              { type: 'replace-media-urls', params: { allow_private_networks: true } },
+              { type: 'decode' },
+            ],
+          },
+        },
+      },
+      /WARNING: allow_private_networks/,
+    ],
+    [
+      'a node that cannot be drained',
+      { autoscaling: { mode: 'hpa', minReplicas: 2 }, pdb: { minAvailable: 2 } },
+      /WARNING: coordinator\.pdb\.minAvailable equals/,
+    ],
+  ])('warn of %s', async (_name, coordinator, warning) => {
+    expect(await helm4.notes({ values: { ...address, coordinator } })).toMatch(warning);
+  });
+});
+
 it('each app is installed alone, too', async () => {
   for (const chart of chartNames.filter((name) => name !== 'stack')) {
     const objects = await helm4.render(chart, { values: whole });

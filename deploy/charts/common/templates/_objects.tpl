@@ -144,6 +144,15 @@ spec:
       {{- with concat (.ingressFrom | default list) $policy.ingressFrom }}
       from: {{- toYaml . | nindent 8 }}
       {{- end }}
+    {{- if .ports }}
+    - ports:
+        {{- range .ports }}
+        - { port: {{ .port }}, protocol: TCP }
+        {{- end }}
+      {{- with .portsFrom }}
+      from: {{- toYaml . | nindent 8 }}
+      {{- end }}
+    {{- end }}
     {{- if or .metricsPort .metricsOnHttp }}
     - ports: [{ port: {{ .metricsPort | default .port }}, protocol: TCP }]
       {{- with $policy.metricsFrom }}
