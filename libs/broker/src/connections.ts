@@ -22,6 +22,8 @@ const patient: Options = {
   maxRetriesPerRequest: null,
   connectTimeout: connectTimeoutMs,
   retryStrategy: reconnectDelay,
+  // As `connectRedis` does; the command is sent again after it.
+  reconnectOnError: ({ message }) => (message.startsWith('READONLY') ? 2 : false),
 };
 
 /** All connections of one broker. They connect in the background and for ever. */
@@ -59,9 +61,26 @@ export class Connections {
     return this.#patient('messages', { autoResubscribe: true });
   }
 
-  /** A connection for a BullMQ Worker, which makes a second one like it; the caller ends it. */
-  worker(): RedisLike {
-    return this.#patient('worker', {});
+  /** A connection for a BullMQ Worker, and what ends it with those that the Worker makes of it. */
+  worker(): { readonly client: RedisLike; readonly end: () => void } {
+    const client = this.#patient('worker', {});
+    const copies: RedisLike[] = [];
+    // Both classes have it, with arguments of their own that pass through.
+    const source = client as { duplicate(...args: unknown[]): RedisLike };
+    const duplicate = source.duplicate.bind(source);
+    source.duplicate = (...args) => {
+      const copy = duplicate(...args);
+      copies.push(copy);
+      return copy;
+    };
+    const end = (): void => {
+      this.end(client);
+      // BullMQ does not end one that is about to connect again: it would do so for ever.
+      for (const copy of copies) {
+        copy.disconnect();
+      }
+    };
+    return { client, end };
   }
 
   /** Ends one connection at once. */

@@ -47,10 +47,10 @@ const calls: { what: string; call: (target: Broker) => Promise<unknown> }[] = [
 ];
 
 describe('4.13 the end of a process', () => {
-  // First: BullMQ keeps a timer of 6 s that nothing ends.
   it('closes within its limit while Redis is gone (P21)', async () => {
     const worker = await broker.openLaneWorker(
-      { lane: 'a', handle: () => Promise.resolve({ kind: 'done' }) },
+      // BullMQ leaves a timer behind that is a second longer than the interval.
+      { lane: 'a', handle: () => Promise.resolve({ kind: 'done' }), stalledIntervalMs: 500 },
       soon(),
     );
     await bench.server.kill();
@@ -166,6 +166,32 @@ describe('4.9 Redis is full', () => {
     expect(await handled.promise).toBe('waiting');
     expect(errors).toBeLessThan(10);
     await worker.close();
+  });
+});
+
+describe('4.14 a fail-over', () => {
+  it('a master that becomes a replica is not ready, and is left for where its address leads then', async () => {
+    const clientIds = async (): Promise<string[]> => {
+      const list = String(await bench.redis.call('CLIENT', 'LIST'));
+      return (list.match(/id=\d+ .*name=ab-records/g) ?? []).map(
+        (line) => line.split(' ')[0] ?? '',
+      );
+    };
+    const before = await clientIds();
+    await bench.redis.call('REPLICAOF', '127.0.0.1', '1');
+    const { error } = await failure(() => broker.submit(submission(name)));
+    expect(error.message).toMatch(/READONLY|MASTERDOWN/);
+    const signal = soon();
+    while (broker.health().isReady) {
+      signal.throwIfAborted();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    await bench.redis.call('REPLICAOF', 'NO', 'ONE');
+    await broker.untilReady(soon());
+    expect(await accept(broker, name)).toMatchObject({ kind: 'new' });
+    const after = await clientIds();
+    expect(after).toHaveLength(1);
+    expect(after).not.toEqual(before);
   });
 });
 

@@ -43,6 +43,8 @@ export function connectRedis(options: RedisConnectOptions): RedisClient {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
+    // A master that became a replica: the address may lead to the new one.
+    reconnectOnError: ({ message }) => message.startsWith('READONLY'),
     retryStrategy: (attempt) =>
       Math.min(firstReconnectDelayMs * 2 ** Math.min(attempt - 1, 16), maxReconnectDelayMs),
   });
