@@ -22,6 +22,7 @@ const patient: Options = {
   maxRetriesPerRequest: null,
   connectTimeout: connectTimeoutMs,
   retryStrategy: reconnectDelay,
+  disconnectTimeout: 500,
   // As `connectRedis` does; the command is sent again after it.
   reconnectOnError: ({ message }) => (message.startsWith('READONLY') ? 2 : false),
 };
@@ -112,6 +113,7 @@ export class Connections {
       socketTimeout: commandTimeoutMs * 2,
       connectTimeout: connectTimeoutMs,
       maxRetriesPerRequest: 0,
+      disconnectTimeout: 500,
       autoResendUnfulfilledCommands: false,
     });
   }

@@ -19,7 +19,7 @@ export interface BrokerBench extends AsyncDisposable {
 /** Starts one for a test file. */
 export async function brokerBench(args: readonly string[] = []): Promise<BrokerBench> {
   const server = await startRedis([...['--appendonly', 'yes', '--appendfsync', 'no'], ...args]);
-  const redis = new Redis(server.url, { maxRetriesPerRequest: null });
+  const redis = new Redis(server.url, { maxRetriesPerRequest: null, disconnectTimeout: 100 });
   redis.on('error', () => undefined);
   const brokers: Broker[] = [];
   const closeAll = async (): Promise<void> => {

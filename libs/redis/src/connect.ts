@@ -43,6 +43,8 @@ export function connectRedis(options: RedisConnectOptions): RedisClient {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
+    // Its timer runs on after the end of a connection that was lost before.
+    disconnectTimeout: 500,
     // A master that became a replica: the address may lead to the new one.
     reconnectOnError: ({ message }) => message.startsWith('READONLY'),
     retryStrategy: (attempt) =>
