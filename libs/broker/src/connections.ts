@@ -102,7 +102,7 @@ export class Connections {
     const redis = this.#redis;
     if ('url' in redis) {
       const client = connectRedis({
-        ...{ url: redis.url, name: `ab-${name}`, onError: this.#onError },
+        ...{ url: redis.url, name: `ab-${name}`, onError: this.#onError, isBatching: true },
         ...{ commandTimeoutMs, connectTimeoutMs, maxReconnectDelayMs },
       });
       this.#open.add(client);

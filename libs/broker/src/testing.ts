@@ -49,7 +49,7 @@ export async function brokerBench(args: readonly string[] = []): Promise<BrokerB
 }
 
 /** Aborts when a test should long be over. */
-export const soon = (): AbortSignal => AbortSignal.timeout(5_000);
+export const soon = (): AbortSignal => AbortSignal.timeout(15_000);
 
 /** A request as the edge makes it. */
 export function submission(changes: Partial<Submission> = {}): Submission {
