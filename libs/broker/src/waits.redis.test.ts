@@ -91,6 +91,7 @@ describe('4.11 a held wait', () => {
     await subscribed();
     leaving.abort();
     expect(await first).toEqual({ kind: 'left' });
+    expect(await broker.fetch(ref)).toMatchObject({ kind: 'pending' });
     await finish(ref);
     expect(await second).toMatchObject({ kind: 'ready', outcome: { kind: 'response' } });
   });
@@ -208,8 +209,11 @@ describe('4.11 lost messages', () => {
     const held = wait(ref);
     await subscribed();
     await bench.redis.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    const startedAt = performance.now();
     await finish(ref);
     expect(await held).toMatchObject({ kind: 'ready' });
+    // The next sweep of its own would come 2 s after the wait began.
+    expect(performance.now() - startedAt).toBeLessThan(1_500);
     const again = await accept(broker, { mode: 'wait' });
     await subscribed();
     wakeups.length = 0;
