@@ -127,10 +127,11 @@ describe('a request that kills its workers (poison, P11 to P13)', () => {
         return new Promise(() => {});
       };
       const options = { lane: rig.lane, handle, lockMs: 300, stalledIntervalMs: 100 };
-      await dying.openLaneWorker(options, AbortSignal.timeout(10_000));
+      const worker = await dying.openLaneWorker(options, AbortSignal.timeout(10_000));
       await taken;
       // Its connections end in the middle of the work, as those of a process that is killed.
       await dying.close();
+      await worker.close();
     }
     await rig.start();
     expect(await rig.outcome(ref)).toMatchObject({ kind: 'error', code: 'INFERENCE_ERROR' });
