@@ -119,6 +119,7 @@ describe('a request that kills its workers (poison, P11 to P13)', () => {
   it.concurrent('ends with 502 at the sixth stall, and the next one runs', async () => {
     await using rig = await Rig.open({ isStarted: false });
     const ref = await rig.submit();
+    const closings: Promise<void>[] = [];
     for (let stall = 0; stall < 6; stall += 1) {
       const dying = await Rig.producer(rig, rig.lane);
       const { promise: taken, resolve: take } = Promise.withResolvers<void>();
@@ -131,12 +132,13 @@ describe('a request that kills its workers (poison, P11 to P13)', () => {
       await taken;
       // Its connections end in the middle of the work, as those of a process that is killed.
       await dying.close();
-      await worker.close();
+      closings.push(worker.close());
     }
     await rig.start();
     expect(await rig.outcome(ref)).toMatchObject({ kind: 'error', code: 'INFERENCE_ERROR' });
     expect(rig.upstream.calls).toHaveLength(0);
     expect(await rig.outcome(await rig.submit())).toMatchObject({ status: 200 });
+    await Promise.all(closings);
   });
 });
 
