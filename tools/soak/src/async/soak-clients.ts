@@ -13,7 +13,8 @@ export interface SoakClientsOptions {
 type Says = Pick<Told, 'status' | 'says' | 'hash' | 'code'>;
 
 const pollMs = 400;
-const retryMs = 250;
+/** After a call that said nothing; clients that come back at once would be a fault of their own. */
+const retryMs = 1_000;
 /** A call that is not held. */
 const callLimitMs = 10_000;
 /** Clients give up this long after the deadline: the audit then sees a request without an end. */
@@ -120,6 +121,7 @@ export class SoakClients {
       await sleep(pollMs);
       const { says } = await this.#tell(n, 'get', this.#get(n));
       if (says === 'outcome' || says === 'gone') return;
+      if (says === 'refused') await sleep(retryMs);
     }
   }
 
@@ -188,7 +190,9 @@ function interpret(status: number, text: string): Says {
   if (status === 410 || status === 404) return { ...about, says: 'gone' };
   if (status === 409 || (code !== undefined && passing.has(code)))
     return { ...about, says: 'refused' };
-  const hash = createHash('sha256').update(`${status} ${text}`).digest('base64url').slice(0, 16);
+  // An error object names the call that it answers; its code is what must not change.
+  const what = code === undefined ? `${status} ${text}` : `${status} ${code}`;
+  const hash = createHash('sha256').update(what).digest('base64url').slice(0, 16);
   return { ...about, says: 'outcome', hash };
 }
 

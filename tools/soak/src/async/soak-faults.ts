@@ -26,6 +26,8 @@ export async function playFaults(plan: FaultPlan): Promise<{ workers: number; ap
     await service.kill();
     await sleep(restartPauseMs);
     service.launch();
+    // On a busy machine a start takes longer than the pause between kills: one of several stays alive.
+    while (!signal.aborted && !(await service.isReady())) await pause(restartPauseMs);
   };
   const killWorkers = async (): Promise<void> => {
     for (let next = 0; ; next += 1) {
