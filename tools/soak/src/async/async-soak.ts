@@ -91,7 +91,8 @@ export async function asyncSoak(name: SoakFormName): Promise<AsyncSoakResult> {
   await clients.settled();
   await Promise.all([told.close(), ran.close()]);
 
-  const auditor = fileURLToPath(new URL('./audit-main.js', import.meta.url));
+  // Built, also when this file runs from its source in a test.
+  const auditor = fileURLToPath(new URL('../../dist/async/audit-main.js', import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [
     ...[auditor, folder, redis.url, name, String(baselineMb)],
   ]);
