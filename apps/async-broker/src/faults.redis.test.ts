@@ -224,6 +224,19 @@ describe('Redis that fails', () => {
   });
 });
 
+describe('a worker that stopped without a word (P17 to P19)', () => {
+  it.concurrent('is replaced, and the lane goes on', async () => {
+    const worker = { lock: '2s', stalled_interval: '500ms', stuck_after: '1s' };
+    await using rig = await Rig.open({ config: { worker } });
+    // BullMQ's own pause is the one way to have a worker do nothing that says it works.
+    await rig.redis.command('HSET', '{ab:lane-a}:lane-a:meta', 'paused', '1');
+    const ref = await rig.submit();
+    await until(() => rig.lines.some(({ msg }) => String(msg).includes('replaced')));
+    await rig.redis.command('HDEL', '{ab:lane-a}:lane-a:meta', 'paused');
+    expect(await rig.outcome(ref)).toMatchObject({ status: 200 });
+  });
+});
+
 describe('the end of a processor (4.13)', () => {
   it.concurrent('lets short calls end and gives long ones back with their turn', async () => {
     await using rig = await Rig.open({
