@@ -1,3 +1,4 @@
+export { asyncSoak, type AsyncSoakResult } from './async/async-soak.ts';
 export { type AbortOptions, type AbortResult, aborts } from './aborts.ts';
 export { fuzz } from './fuzz.ts';
 export { type ServiceName, ServiceProcess } from './async/service-process.ts';

@@ -1,11 +1,13 @@
 import { parseArgs } from 'node:util';
 import { aborts } from './aborts.ts';
+import { asyncSoak } from './async/async-soak.ts';
 import { fuzz } from './fuzz.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     count: { type: 'string' },
+    full: { type: 'boolean' },
     seconds: { type: 'string' },
     seed: { type: 'string' },
   },
@@ -25,8 +27,11 @@ switch (positionals[0]) {
   case 'aborts':
     tell(await aborts(limits(10_000)));
     break;
+  case 'async':
+    tell(await asyncSoak(values.full ? 'full' : 'short'));
+    break;
   default:
-    console.error(`expected fuzz or aborts, got ${positionals[0] ?? 'nothing'}`);
+    console.error(`expected fuzz, aborts or async, got ${positionals[0] ?? 'nothing'}`);
     process.exitCode = 2;
 }
 
