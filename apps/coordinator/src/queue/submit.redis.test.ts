@@ -256,10 +256,10 @@ describe('a request that is sent again (1.8)', () => {
   });
 
   it.each([
-    { name: 'another body', body: { model: 'm', prompt: 'other' } },
-    { name: 'another model', body: { model: 'n', prompt: 'hi' } },
-    { name: 'another path', path: '/v1/chat/completions' },
-  ])('with the same id and $name is 409, and nothing is queued', async ({ name: _, ...other }) => {
+    { name: 'another body', other: { body: { model: 'm', prompt: 'other' } } },
+    { name: 'another model', other: { body: { model: 'n', prompt: 'hi' } } },
+    { name: 'another path', other: { path: '/v1/chat/completions' } },
+  ])('with the same id and $name is 409, and nothing is queued', async ({ other }) => {
     const id = rig.newId();
     await rig.post('enqueue', { id });
     await expectNothingQueued(async () => {
