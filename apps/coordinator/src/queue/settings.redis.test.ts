@@ -84,6 +84,18 @@ describe('the settings of async-broker', () => {
     await rig.untilHeld(0);
   });
 
+  it('let a held answer take neither a place nor memory of those that are served', async () => {
+    await using rig = await QueueRig.open({}, { server: { max_concurrent_requests: 1 } });
+    const id = rig.newId();
+    const held = rig.post('wait', { id });
+    await rig.untilHeld(1);
+    expect(await rig.sample('llm_d_coordinator_admission_body_bytes')).toBe(0);
+    expect((await rig.post('')).status).toBe(200);
+    await rig.finish(id, response(200));
+    expect((await held).status).toBe(200);
+    expect((await rig.post('')).status).toBe(200);
+  });
+
   it('attach a repeated id to the first body where id_conflict says so (4.17)', async () => {
     await using rig = await QueueRig.open({ id_conflict: 'attach' });
     const id = await rig.stored(response(200, 'first'));
