@@ -25,7 +25,7 @@ export async function createApp(config: BrokerAppConfig, logger: Logger): Promis
     module: AppModule.register(processor.metrics),
     logger,
     bodyLimitBytes,
-    readiness: () => processor.problems(),
+    readiness: () => ({ problems: processor.problems() }),
   });
   const { path, username, password } = config.board;
   if (password !== undefined && password !== '') {

@@ -65,6 +65,7 @@ export class Rig implements AsyncDisposable {
     const lanes = (config as { lanes?: { name: string }[] }).lanes ?? [{ name: 'lane-a' }];
     const broker = openBroker({ redis: { url: redis.url }, lanes, appendOnlyFile: 'warn' });
     const rig = new Rig({ redis, upstream, broker, lines: [] }, config);
+    await until(() => broker.health().isReady || options.redisArgs !== undefined);
     if (options.isStarted !== false) await rig.start();
     return rig;
   }
@@ -99,8 +100,15 @@ export class Rig implements AsyncDisposable {
     return found === undefined ? Number.NaN : Number(found.slice(line.length + 1));
   }
 
-  async submit(change: Partial<Submission> = {}): Promise<Accepted> {
-    const result = await this.broker.submit({
+  /** A broker that knows another lane; whoever asked for it closes it. */
+  static async producer(rig: Rig, lane: string): Promise<Broker> {
+    const broker = openBroker({ redis: { url: rig.redis.url }, lanes: [{ name: lane }] });
+    await until(() => broker.health().isReady);
+    return broker;
+  }
+
+  submission(change: Partial<Submission> = {}): Submission {
+    return {
       tenant: 'team-a',
       mode: 'enqueue',
       lane: this.lane,
@@ -112,7 +120,11 @@ export class Rig implements AsyncDisposable {
       forwardedHeaders: [],
       timeoutMs: 60_000,
       ...change,
-    });
+    };
+  }
+
+  async submit(change: Partial<Submission> = {}): Promise<Accepted> {
+    const result = await this.broker.submit(this.submission(change));
     if (!('generation' in result)) throw new Error(`not accepted: ${result.kind}`);
     return result;
   }

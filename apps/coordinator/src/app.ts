@@ -1,5 +1,5 @@
 import { ConfigError, type CoordinatorConfig } from '@llm-d/config';
-import { MediaFetcher, type MediaFetcherConfig } from '@llm-d/media';
+import { createMediaFetcher, type MediaSettings } from '@llm-d/media';
 import { HandoffCounts, headerPolicy, type StepDefinition } from '@llm-d/pipeline';
 import {
   Admission,
@@ -18,6 +18,7 @@ import { canConnect } from './can-connect.ts';
 import { configurePipeline } from './coordinator-pipeline.ts';
 import { mediaSource } from './media-source.ts';
 import { PassthroughHandler } from './passthrough-handler.ts';
+import { probeMediaFetcher } from './probe-media-fetcher.ts';
 import { RecentRequests } from './recent-requests.ts';
 import { edgeMetrics } from './request-metrics.ts';
 
@@ -25,8 +26,8 @@ import { edgeMetrics } from './request-metrics.ts';
 export interface AppOptions {
   readonly config: CoordinatorConfig;
   readonly logger: Logger;
-  /** How media is downloaded; the proxies of the environment, for one. */
-  readonly media?: MediaFetcherConfig;
+  /** How media is downloaded and kept: the section `media` and the proxies of the environment. */
+  readonly media?: MediaSettings;
   /** Where SGLang prefill pods wait for decode pods; 8998 when absent. */
   readonly bootstrapPort?: number;
   /** What counts the requests; one of its own when absent. */
@@ -57,12 +58,23 @@ export interface Coordinator {
 export async function createApp(options: AppOptions): Promise<Coordinator> {
   const { config, logger, tracing, metrics = new CoordinatorMetrics() } = options;
   const { server, pipeline: pipelineConfig } = config;
-  const fetcher = new MediaFetcher({
-    ...options.media,
+  const fetcher = createMediaFetcher(options.media, {
     onDownload: (download) => {
       metrics.downloadEnded(download);
     },
+    onItem: (item) => {
+      metrics.media.itemEnded(item);
+    },
+    onCacheUse: (status, tier) => {
+      metrics.media.cacheUsed(status, tier);
+    },
+    onRedisState: (state, reason) => {
+      metrics.media.redisBecame(state);
+      logger[state === 'ok' ? 'info' : 'warn']({ media_redis: state }, `media cache: ${reason}`);
+    },
   });
+  metrics.watchMedia(fetcher);
+  if (options.media?.cache?.redisUrl) metrics.media.redisBecame('ok');
   const handoffs = new HandoffCounts();
   const asyncHost = new BrokerHost(logger, metrics);
   const { pipeline, gateway, warnings } = await configured(asyncHost, () =>
@@ -184,10 +196,13 @@ async function loadTls(settings: CoordinatorConfig['server']['tls'], logger: Log
   }
 }
 
-/** What `/readyz?verbose` tells about: whether somebody listens at the other ends. */
+/** What `/readyz?verbose` tells about: whether somebody is there at the other ends. */
 function dependencies({ gateway, pipeline }: CoordinatorConfig): Record<string, DependencyCheck> {
   const checks: Record<string, DependencyCheck> = { gateway: () => canConnect(gateway.address) };
   const address = pipeline.steps.find(({ type }) => type === 'render')?.params['address'];
   if (typeof address === 'string') checks['render'] = () => canConnect(address);
+  const media = pipeline.steps.find(({ type }) => type === 'replace-media-urls')?.params;
+  const fetcher = media?.['mode'] === 'remote' ? media['address'] : undefined;
+  if (typeof fetcher === 'string') checks['media-fetcher'] = () => probeMediaFetcher(fetcher);
   return checks;
 }

@@ -27,8 +27,3 @@ export async function startDebugServer(
   });
   return server;
 }
-
-/** Whether only this machine can reach an address. */
-export function isLoopback({ host }: ListenAddress): boolean {
-  return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host ?? '');
-}

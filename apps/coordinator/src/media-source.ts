@@ -3,6 +3,8 @@ import {
   type MediaFetcher,
   type MediaFetchOptions,
   parseAllowedDomains,
+  repairDataUri,
+  reportedFault,
 } from '@llm-d/media';
 import { type MediaLimits, type MediaSource } from '@llm-d/pipeline';
 
@@ -24,10 +26,11 @@ export function mediaSource(fetcher: MediaFetcher): MediaSource {
   };
   return {
     checkLimits: optionsFor,
-    fetchMany: (references, limits, signal) =>
-      fetcher.fetchMany(references, optionsFor(limits), signal),
-    checkDataUri: (uri, modality, limits) => {
-      fetcher.parseDataUri(uri, optionsFor(limits), modality);
-    },
+    fetchMany: (references, limits, signal, inlineBytes) =>
+      fetcher.fetchMany(references, { ...optionsFor(limits), inlineBytes }, signal),
+    checkDataUri: (uri, modality, limits) =>
+      fetcher.parseDataUri(uri, optionsFor(limits), modality).decodedLength,
+    repairDataUri,
+    faultOf: reportedFault,
   };
 }

@@ -6,8 +6,9 @@ import {
   type Flags,
   loadConfig,
 } from '@llm-d/config';
-import { type MediaFetcherConfig } from '@llm-d/media';
+import { mediaSettings } from '@llm-d/media';
 import {
+  isLoopback,
   Lifecycle,
   type ListenAddress,
   type MetricsListener,
@@ -26,7 +27,7 @@ import {
 } from '@llm-d/telemetry';
 import { createApp } from './app.ts';
 import { type Command, helpText, parseCommand } from './command-line.ts';
-import { isLoopback, startDebugServer } from './debug-server.ts';
+import { startDebugServer } from './debug-server.ts';
 import { explainConfiguration } from './explain-configuration.ts';
 import { programVersion } from './program-version.ts';
 
@@ -114,7 +115,7 @@ async function run(
     ...(logDestination ? { destination: logDestination } : {}),
   });
   const metricsTls = await loadMetricsTls(server, logger);
-  const media = mediaProxy(environment);
+  const media = mediaSettings(config.media, environment);
   const bootstrap = parseBootstrapPort(environment['SGLANG_BOOTSTRAP_PORT']);
   const hasMetricsListener = server.metricsPort > 0;
   const metrics = new CoordinatorMetrics({ hasProcessMetrics: hasMetricsListener });
@@ -247,10 +248,4 @@ function readAddress(key: string, text: string): ListenAddress {
   const address = parseListenAddress(text);
   if (address) return address;
   throw new ConfigError([describeProblem(key, 'an address such as :8080 or 127.0.0.1:8080', text)]);
-}
-
-/** The usual variables hold for media downloads only: gateway and render are inside. */
-function mediaProxy(environment: ProcessOptions['environment']): MediaFetcherConfig {
-  const { HTTP_PROXY: httpProxy, HTTPS_PROXY: httpsProxy, NO_PROXY: noProxy } = environment;
-  return httpProxy || httpsProxy ? { proxy: { httpProxy, httpsProxy, noProxy } } : {};
 }

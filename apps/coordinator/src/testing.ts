@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { loadConfig } from '@llm-d/config';
+import { mediaSettings } from '@llm-d/media';
 import { type RunningService, startService } from '@llm-d/service';
 import { createLogger } from '@llm-d/telemetry';
 import {
@@ -98,7 +99,7 @@ export class TestCoordinator {
 
   /** Starts it with sections of a configuration. */
   async start(
-    sections: { server?: Mapping; gateway?: Mapping; pipeline?: Mapping } = {},
+    sections: { server?: Mapping; gateway?: Mapping; pipeline?: Mapping; media?: Mapping } = {},
     options: Pick<AppOptions, 'media' | 'definitions'> = {},
   ) {
     const file = join(this.#directory, 'coordinator.yaml');
@@ -111,6 +112,7 @@ export class TestCoordinator {
       server: { max_request_body_size: 1, ...sections.server },
       gateway: { address: this.gateway.url, ...sections.gateway },
       pipeline: { kv_connector: 'kv-nixl', steps, ...sections.pipeline },
+      media: sections.media,
     };
     writeFileSync(file, JSON.stringify(config));
     const logger = createLogger({
@@ -118,10 +120,12 @@ export class TestCoordinator {
       level: 2,
       destination: { write: (line) => this.lines.push(JSON.parse(line) as Mapping) },
     });
+    const loaded = loadConfig({ file }).config;
     this.#coordinator = await createApp({
-      config: loadConfig({ file }).config,
+      config: loaded,
       logger,
       ...options,
+      media: { ...mediaSettings(loaded.media, {}), ...options.media },
     });
     this.#running = await startService(this.#coordinator.service, {
       host: '127.0.0.1',
@@ -135,6 +139,16 @@ export class TestCoordinator {
   async metrics(): Promise<string> {
     const text = await this.#coordinator?.metrics.text(undefined);
     return text?.body ?? '';
+  }
+
+  /** Samples whose name, with labels, begins with the text; without buckets. */
+  async samples(prefix: string): Promise<Record<string, number>> {
+    const body = await this.metrics();
+    const lines = body.split('\n').filter((line) => line.startsWith(prefix));
+    const pairs = lines
+      .filter((line) => !line.includes('_bucket'))
+      .map((line) => line.split(/ (?=\S+$)/));
+    return Object.fromEntries(pairs.map(([name = '', value]) => [name, Number(value)]));
   }
 
   /** Answers by phase from the next call on; phases that are left out answer well. */

@@ -1,16 +1,22 @@
 import { Module, type DynamicModule } from '@nestjs/common';
-import { Renderer } from '@llm-d/render';
 
+import { ModelTable } from './model-table.ts';
+import { RenderMetrics } from './render-metrics.ts';
 import { RenderController } from './render.controller.ts';
+import { UnknownPath } from './vllm-http.ts';
 
-/** Wires the controller to a loaded renderer. */
+/** Wires the controller to the models. */
 @Module({})
 export class AppModule {
-  static register(renderer: Renderer): DynamicModule {
+  static register(models: ModelTable, metrics: RenderMetrics): DynamicModule {
     return {
       module: AppModule,
       controllers: [RenderController],
-      providers: [{ provide: Renderer, useValue: renderer }],
+      providers: [
+        UnknownPath,
+        { provide: ModelTable, useValue: models },
+        { provide: RenderMetrics, useValue: metrics },
+      ],
     };
   }
 }

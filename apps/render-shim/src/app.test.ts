@@ -1,10 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Renderer } from '@llm-d/render';
-import { startService, type RunningService } from '@llm-d/service';
-import { createLogger } from '@llm-d/telemetry';
 import supertest from 'supertest';
 
-import { createApp } from './app.ts';
+import { type RunningShim, startShim } from './testing.ts';
 
 const CHAT = '/v1/chat/completions/render';
 const COMPLETIONS = '/v1/completions/render';
@@ -19,8 +16,7 @@ const imageChat = {
 const hi = { messages: [{ role: 'user', content: 'hi' }] };
 const hiTokens = [151644, 872, 198, 6023, 151645, 198, 151644, 77091, 198];
 
-let renderer: Renderer;
-let running: RunningService;
+let shim: RunningShim;
 
 interface Answer {
   readonly status: number;
@@ -34,39 +30,22 @@ async function post(
   body: unknown,
   headers: Record<string, string> = {},
 ): Promise<Answer> {
-  return supertest(running.url)
+  return supertest(shim.url)
     .post(path)
     .set({ 'content-type': 'application/json', ...headers })
     .send(typeof body === 'string' ? body : JSON.stringify(body));
 }
 
 async function get(path: string): Promise<Answer> {
-  return supertest(running.url).get(path);
+  return supertest(shim.url).get(path);
 }
 
 beforeAll(async () => {
-  const logger = createLogger({
-    service: 'test',
-    level: 1,
-    destination: { write: () => undefined },
-  });
-  renderer = await Renderer.load();
-  const app = await createApp({
-    renderer,
-    logger,
-    maxBodyBytes: MAX_BODY_BYTES,
-  });
-  running = await startService(app, {
-    logger,
-    host: '127.0.0.1',
-    port: 0,
-    shutdownTimeoutMs: 1_000,
-  });
+  shim = await startShim([{ mode: 'embedded', profile: {} }], { maxBodyBytes: MAX_BODY_BYTES });
 });
 
 afterAll(async () => {
-  await running.stop();
-  await renderer.close();
+  await shim.stop();
 });
 
 describe('the render routes', () => {
@@ -254,7 +233,7 @@ describe('refusals', () => {
     { method: 'get', path: CHAT, status: 405 },
     { method: 'post', path: '/inference/v1/generate', status: 404 },
   ] as const)('answers $method $path with $status', async ({ method, path, status }) => {
-    expect((await supertest(running.url)[method](path)).status).toBe(status);
+    expect((await supertest(shim.url)[method](path)).status).toBe(status);
   });
 });
 

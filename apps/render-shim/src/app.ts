@@ -1,28 +1,45 @@
-import { type Renderer } from '@llm-d/render';
+import { type RenderWorkers } from '@llm-d/render';
 import { createService, type Service } from '@llm-d/service';
 import { type Logger } from '@llm-d/telemetry';
 
 import { AppModule } from './app.module.ts';
+import { requireBearer } from './bearer-auth.ts';
+import { type ModelTable } from './model-table.ts';
 import { RenderErrorFilter } from './render-error.filter.ts';
+import { RenderMetrics } from './render-metrics.ts';
+import { behaveLikeVllm, UnknownPath } from './vllm-http.ts';
 
 /** What a render shim is made of. */
 export interface AppOptions {
-  readonly renderer: Renderer;
+  readonly models: ModelTable;
+  /** Their queues are shown in the metrics. */
+  readonly workers: RenderWorkers;
   readonly logger: Logger;
   /** A longer request body is refused with 413. */
   readonly maxBodyBytes: number;
   readonly readTimeoutMs?: number;
+  /** One of them is asked for below `/v1`; empty or absent, nothing is. */
+  readonly bearerTokens?: readonly string[];
 }
 
 /** Builds a render shim that does not listen yet. */
 export async function createApp(options: AppOptions): Promise<Service> {
-  const { renderer, logger, maxBodyBytes, readTimeoutMs } = options;
+  const { models, workers, logger, maxBodyBytes, readTimeoutMs } = options;
   const service = await createService({
-    module: AppModule.register(renderer),
+    module: AppModule.register(models, new RenderMetrics(workers)),
     logger,
     bodyLimitBytes: maxBodyBytes,
+    unknownPaths: UnknownPath,
     ...(readTimeoutMs !== undefined && { readTimeoutMs }),
   });
   service.useGlobalFilters(new RenderErrorFilter(logger));
+  const fastify = service.getHttpAdapter().getInstance();
+  requireBearer(fastify, options.bearerTokens ?? []);
+  behaveLikeVllm(fastify);
+  fastify.addHook('onRequest', (request, reply, done) => {
+    const isProbe = request.routeOptions.url === '/readyz';
+    if (isProbe && !models.isReady) void reply.code(503).send('a model cannot be served');
+    else done();
+  });
   return service;
 }

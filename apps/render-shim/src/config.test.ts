@@ -31,7 +31,9 @@ describe('the configuration', () => {
       readTimeoutMs: 30_000,
       shutdownTimeoutMs: 30_000,
       drainDelayMs: 0,
-      model: { maxImages: 32, maxImagePixels: 50_000_000 },
+      bearerTokens: [],
+      workers: { queue: 256 },
+      models: [{ mode: 'embedded', profile: { maxImages: 32, maxImagePixels: 50_000_000 } }],
     });
   });
 
@@ -39,12 +41,13 @@ describe('the configuration', () => {
     const path = file(`
 listen: 127.0.0.1:9000
 drain_delay: 5s
-limits: { max_body_bytes: 1000, max_images: 2 }
+limits: { max_body_bytes: 1000, max_images: 2, max_queue: 3 }
+workers: { text: 2, image: auto }
 models:
   - id: big
     aliases: [small]
     profile: ./profiles/big
-    hash: { model_id: org/big, algorithm: sha256 }
+    hash: { model_id: org/big, algorithm: sha256, scheme: nested }
     max_model_len: 4096
     pixel_dtype: bfloat16
     enable_auto_tool_choice: false
@@ -54,21 +57,55 @@ models:
       listen: { host: '127.0.0.1', port: 9000 },
       drainDelayMs: 5_000,
       maxBodyBytes: 1000,
-      model: {
-        servedModelNames: ['big', 'small'],
-        directory: join(directory, 'profiles/big'),
-        hashModelId: 'org/big',
-        hashAlgorithm: 'sha256',
-        maxModelLen: 4096,
-        pixelDtype: 'bfloat16',
-        enableAutoToolChoice: false,
-        maxImages: 2,
-        defaultChatTemplateKwargs: new Map<string, unknown>([
-          ['enable_thinking', false],
-          ['depth', 3n],
-        ]),
-      },
+      workers: { queue: 3, text: 2 },
+      models: [
+        {
+          mode: 'embedded',
+          profile: {
+            servedModelNames: ['big', 'small'],
+            directory: join(directory, 'profiles/big'),
+            hashModelId: 'org/big',
+            hashAlgorithm: 'sha256',
+            hashScheme: 'nested',
+            maxModelLen: 4096,
+            pixelDtype: 'bfloat16',
+            enableAutoToolChoice: false,
+            maxImages: 2,
+            defaultChatTemplateKwargs: new Map<string, unknown>([
+              ['enable_thinking', false],
+              ['depth', 3n],
+            ]),
+          },
+        },
+      ],
     });
+  });
+
+  it('reads several models, each in its mode', () => {
+    const path = file(`
+models:
+  - { id: here }
+  - { id: there, mode: proxy, upstreams: ['http://a:8000', 'http://b:8000/v'], upstream_model: org/there }
+  - { id: both, mode: fallback, profile: ./both, upstreams: ['http://a:8000'], normalise: full }
+`);
+    expect(loadShimConfig(['--config', path], {}).models).toMatchObject([
+      { mode: 'embedded', profile: { servedModelNames: ['here'] } },
+      {
+        mode: 'proxy',
+        upstream: {
+          ids: ['there'],
+          addresses: ['http://a:8000', 'http://b:8000/v'],
+          model: 'org/there',
+          normalise: 'light',
+          timeoutMs: 60_000,
+        },
+      },
+      {
+        mode: 'fallback',
+        profile: { directory: join(directory, 'both') },
+        upstream: { normalise: 'full' },
+      },
+    ]);
   });
 
   it('lets flags win over variables, and variables over the file', () => {
@@ -80,7 +117,7 @@ models:
     expect(config).toMatchObject({
       listen: { port: 3 },
       logLevel: 4,
-      model: { servedModelNames: ['a', 'b'] },
+      models: [{ profile: { servedModelNames: ['a', 'b'] } }],
     });
   });
 
@@ -102,6 +139,13 @@ models:
     expect(() => loadShimConfig(args, {})).toThrow(problem);
   });
 
+  it('refuses flags for one model when there are several', () => {
+    const path = file('models: [{ id: a }, { id: b }]');
+    expect(() => loadShimConfig(['--config', path, '--profile', 'x'], {})).toThrow(
+      /--profile: works only with a single embedded model/,
+    );
+  });
+
   it.each([
     { name: 'an unknown key', yaml: 'lisen: x', problem: /lisen: unknown key/ },
     {
@@ -110,14 +154,29 @@ models:
       problem: /models\.0\.nam: unknown key/,
     },
     {
-      name: 'a second model',
-      yaml: 'models: [{ id: a }, { id: b }]',
-      problem: /models: expected at most one model/,
+      name: 'an unknown mode',
+      yaml: 'models: [{ mode: magic }]',
+      problem: /models\.0\.mode: expected one of embedded, proxy, fallback/,
     },
     {
-      name: 'the mode proxy',
-      yaml: 'models: [{ mode: proxy }]',
-      problem: /models\.0\.mode: expected one of embedded/,
+      name: 'a proxy without upstreams',
+      yaml: 'models: [{ id: a, mode: proxy }]',
+      problem: /models\.0\.upstreams: expected at least one address for the mode proxy/,
+    },
+    {
+      name: 'a proxy without a name',
+      yaml: "models: [{ mode: proxy, upstreams: ['http://a'] }]",
+      problem: /models\.0\.id: expected a name/,
+    },
+    {
+      name: 'an address that is none',
+      yaml: 'models: [{ id: a, mode: proxy, upstreams: [redis://a] }]',
+      problem: /models\.0\.upstreams\.0: expected an address such as http/,
+    },
+    {
+      name: 'a number of workers that is none',
+      yaml: 'workers: { text: many }',
+      problem: /workers\.text: expected auto, or a positive number/,
     },
     { name: 'a list', yaml: '[1]', problem: /expected a mapping of keys/ },
     { name: 'broken YAML', yaml: '{', problem: /cannot be read/ },

@@ -2,21 +2,20 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
 import {
-  boolean,
   ConfigError,
   describeProblem,
   duration,
   integer,
   nearestName,
-  oneOf,
   setting,
-  text,
   textList,
 } from '@llm-d/config';
-import { type JsonObject, type JsonValue, type ProfileOptions } from '@llm-d/render';
+import { type WorkerLimits } from '@llm-d/render';
 import { parseListenAddress, type ListenAddress } from '@llm-d/service';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
+
+import { type ModelConfig, modelEntry, toModelConfig } from './model-config.ts';
 
 /** What a render shim starts with; durations in milliseconds. */
 export interface ShimConfig {
@@ -26,38 +25,23 @@ export interface ShimConfig {
   readonly readTimeoutMs: number;
   readonly shutdownTimeoutMs: number;
   readonly drainDelayMs: number;
-  readonly model: ProfileOptions;
+  /** Asked for below `/v1`; empty = open. */
+  readonly bearerTokens: readonly string[];
+  readonly workers: WorkerLimits;
+  /** At least one. */
+  readonly models: readonly ModelConfig[];
 }
 
 const listenAddress = setting('an address such as :8080 or 127.0.0.1:8080', (value) =>
   typeof value === 'string' ? parseListenAddress(value) : undefined,
 );
 
-const templateKwargs = setting('a mapping of template variables', (value) => {
-  const kwargs = toJson(value);
-  return kwargs instanceof Map ? kwargs : undefined;
-});
-
-/** One model is served; the list leaves room for more. */
-const model = z.strictObject({
-  id: text.optional(),
-  aliases: textList.optional(),
-  mode: oneOf('embedded').optional(),
-  profile: text.optional(),
-  content_format: oneOf('auto', 'auto-legacy', 'string', 'openai').optional(),
-  max_model_len: integer('a positive number of tokens', 1).optional(),
-  hash: z
-    .strictObject({
-      model_id: text.optional(),
-      algorithm: oneOf('blake3', 'sha256', 'sha512').optional(),
-    })
-    .optional(),
-  pixel_dtype: oneOf('uint8', 'bfloat16').optional(),
-  enable_auto_tool_choice: boolean.optional(),
-  trust_request_chat_template: boolean.optional(),
-  trust_request_mm_kwargs: boolean.optional(),
-  default_chat_template_kwargs: templateKwargs.optional(),
-});
+const workers = (what: string) =>
+  setting(`auto, or a positive number of ${what}`, (value) =>
+    value === 'auto' || (Number.isInteger(value) && Number(value) > 0)
+      ? (value as 'auto' | number)
+      : undefined,
+  ).prefault('auto');
 
 const shimFile = z.strictObject({
   listen: listenAddress.prefault(':8080'),
@@ -65,14 +49,17 @@ const shimFile = z.strictObject({
   read_timeout: duration.prefault('30s'),
   shutdown_timeout: duration.prefault('30s'),
   drain_delay: duration.prefault('0'),
+  auth: z.strictObject({ bearer_tokens: textList.prefault([]) }).prefault({}),
   limits: z
     .strictObject({
       max_body_bytes: integer('a positive number of bytes', 1).prefault(67_108_864),
       max_images: integer('a positive number of images', 1).prefault(32),
       max_image_pixels: integer('a positive number of pixels', 1).prefault(50_000_000),
+      max_queue: integer('a positive number', 1).prefault(256),
     })
     .prefault({}),
-  models: z.array(model).max(1, 'at most one model').prefault([]),
+  workers: z.strictObject({ text: workers('texts'), image: workers('threads') }).prefault({}),
+  models: z.array(modelEntry).prefault([]),
 });
 
 /** Flags and their variables; the list of names ends in commas in a variable. */
@@ -83,6 +70,9 @@ const sources: Readonly<Record<string, string>> = {
   profile: 'SHIM_PROFILE',
   'served-model-name': 'SHIM_SERVED_MODEL_NAME',
 };
+
+/** Tokens are no flag: the list of processes would show them. */
+const TOKENS_VARIABLE = 'SHIM_BEARER_TOKENS';
 
 /**
  * Reads the configuration: flags win over `SHIM_*` variables, those over the file. Paths in the file count from the
@@ -110,8 +100,6 @@ export function loadShimConfig(
   const result = shimFile.safeParse(values);
   if (!result.success) throw new ConfigError(result.error.issues.flatMap(describeIssue(values)));
   const { data } = result;
-  const profile = given.get('profile')?.at(-1);
-  const names = given.get('served-model-name');
   return {
     listen: data.listen,
     logLevel: data.log_level as ShimConfig['logLevel'],
@@ -119,39 +107,42 @@ export function loadShimConfig(
     readTimeoutMs: data.read_timeout,
     shutdownTimeoutMs: data.shutdown_timeout,
     drainDelayMs: data.drain_delay,
-    model: {
-      ...profileOptions(data.models[0] ?? {}, file === undefined ? '.' : dirname(file)),
-      maxImages: data.limits.max_images,
-      maxImagePixels: data.limits.max_image_pixels,
-      ...(profile !== undefined && { directory: resolve(profile) }),
-      ...(names !== undefined && { servedModelNames: names }),
+    bearerTokens: environment[TOKENS_VARIABLE]?.split(',') ?? data.auth.bearer_tokens,
+    workers: {
+      queue: data.limits.max_queue,
+      ...(data.workers.text !== 'auto' && { text: data.workers.text }),
+      ...(data.workers.image !== 'auto' && { image: data.workers.image }),
     },
+    models: modelsOf(data, given, file === undefined ? '.' : dirname(file)),
   };
 }
 
-function profileOptions(entry: z.infer<typeof model>, base: string): ProfileOptions {
-  const names = [...(entry.id === undefined ? [] : [entry.id]), ...(entry.aliases ?? [])];
-  return {
-    ...(names.length > 0 && { servedModelNames: names }),
-    ...(entry.profile !== undefined && { directory: resolve(base, entry.profile) }),
-    ...(entry.content_format !== undefined && { contentFormat: entry.content_format }),
-    ...(entry.max_model_len !== undefined && { maxModelLen: entry.max_model_len }),
-    ...(entry.hash?.model_id !== undefined && { hashModelId: entry.hash.model_id }),
-    ...(entry.hash?.algorithm !== undefined && { hashAlgorithm: entry.hash.algorithm }),
-    ...(entry.pixel_dtype !== undefined && { pixelDtype: entry.pixel_dtype }),
-    ...(entry.enable_auto_tool_choice !== undefined && {
-      enableAutoToolChoice: entry.enable_auto_tool_choice,
-    }),
-    ...(entry.trust_request_chat_template !== undefined && {
-      trustRequestChatTemplate: entry.trust_request_chat_template,
-    }),
-    ...(entry.trust_request_mm_kwargs !== undefined && {
-      trustRequestMmKwargs: entry.trust_request_mm_kwargs,
-    }),
-    ...(entry.default_chat_template_kwargs !== undefined && {
-      defaultChatTemplateKwargs: entry.default_chat_template_kwargs,
-    }),
-  };
+/** The entries of the file, or the shipped profile; flags for one model need that there is no more than one. */
+function modelsOf(
+  { models, limits }: z.infer<typeof shimFile>,
+  given: ReadonlyMap<string, string[]>,
+  base: string,
+): ModelConfig[] {
+  const profile = given.get('profile')?.at(-1);
+  const names = given.get('served-model-name');
+  const flag = profile !== undefined ? 'profile' : names !== undefined ? 'served-model-name' : '';
+  if (flag !== '' && (models.length > 1 || (models[0]?.mode ?? 'embedded') !== 'embedded')) {
+    throw new ConfigError([`--${flag}: works only with a single embedded model`]);
+  }
+  const images = { maxImages: limits.max_images, maxImagePixels: limits.max_image_pixels };
+  const entries = models.length > 0 ? models : [modelEntry.parse({})];
+  return entries.map((entry) => {
+    const config = toModelConfig(entry, base, images);
+    if (config.mode !== 'embedded') return config;
+    return {
+      ...config,
+      profile: {
+        ...config.profile,
+        ...(profile !== undefined && { directory: resolve(profile) }),
+        ...(names !== undefined && { servedModelNames: names }),
+      },
+    };
+  });
 }
 
 function readFlags(argv: readonly string[]): Map<string, string[]> {
@@ -204,22 +195,4 @@ function describeIssue(values: unknown): (issue: z.core.$ZodIssue) => string[] {
     );
     return [describeProblem(path, issue.message, value)];
   };
-}
-
-/** YAML values as JSON values, whole numbers as ints; undefined for what JSON cannot say. */
-function toJson(value: unknown): JsonValue | undefined {
-  if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
-  if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : value;
-  if (typeof value !== 'object') return undefined;
-  if (Array.isArray(value)) {
-    const items = value.map(toJson);
-    return items.every((item) => item !== undefined) ? items : undefined;
-  }
-  const object: JsonObject = new Map();
-  for (const [key, item] of Object.entries(value)) {
-    const json = toJson(item);
-    if (json === undefined) return undefined;
-    object.set(key, json);
-  }
-  return object;
 }

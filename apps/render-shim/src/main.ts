@@ -1,23 +1,22 @@
 import { ConfigError } from '@llm-d/config';
-import { Renderer } from '@llm-d/render';
+import { RenderWorkers } from '@llm-d/render';
 import { runService } from '@llm-d/service';
 import { createLogger } from '@llm-d/telemetry';
 
 import { createApp } from './app.ts';
-import { loadShimConfig, type ShimConfig } from './config.ts';
+import { loadShimConfig } from './config.ts';
+import { loadModels } from './load-models.ts';
+import { profileCommand } from './profile-command.ts';
 
 process.exit(await main(process.argv.slice(2)));
 
-/** Starts the render shim and runs it until it is told to stop. Resolves to the exit code. */
+/** Runs a command, or the render shim until it is told to stop. Resolves to the exit code. */
 async function main(argv: readonly string[]): Promise<number> {
   try {
-    const config = loadShimConfig(argv, process.env);
-    const renderer = await loadRenderer(config);
-    try {
-      return await run(config, renderer);
-    } finally {
-      await renderer.close();
+    if (argv[0] === 'profile') {
+      return await profileCommand(argv.slice(1), (line) => process.stdout.write(`${line}\n`));
     }
+    return await serve(argv);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     for (const problem of error.problems) process.stderr.write(`render-shim: ${problem}\n`);
@@ -25,27 +24,17 @@ async function main(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** A profile that cannot be loaded is a mistake of the configuration. */
-async function loadRenderer({ model }: ShimConfig): Promise<Renderer> {
-  try {
-    return await Renderer.load(model);
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ConfigError([`profile: ${reason}`], { cause });
-  }
-}
-
-async function run(config: ShimConfig, renderer: Renderer): Promise<number> {
+async function serve(argv: readonly string[]): Promise<number> {
+  const config = loadShimConfig(argv, process.env);
   const logger = createLogger({ service: 'render-shim', level: config.logLevel });
-  const app = await createApp({ ...config, renderer, logger });
-  logger.info(
-    {
-      node: process.version,
-      models: renderer.modelIds,
-      root: renderer.rootName,
-      max_model_len: renderer.maxModelLen,
-    },
-    'starting',
-  );
-  return runService(app, { ...config, ...config.listen, logger });
+  const workers = new RenderWorkers(config.workers);
+  const models = await loadModels(config.models, workers, logger);
+  try {
+    const app = await createApp({ ...config, models, workers, logger });
+    logger.info({ node: process.version, models: models.cards }, 'starting');
+    return await runService(app, { ...config, ...config.listen, logger });
+  } finally {
+    await models.close();
+    await workers.close();
+  }
 }

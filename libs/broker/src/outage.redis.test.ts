@@ -46,6 +46,22 @@ const calls: { what: string; call: (target: Broker) => Promise<unknown> }[] = [
   { what: 'backlog', call: (target) => target.backlog('a') },
 ];
 
+describe('4.13 the end of a process', () => {
+  // First: BullMQ keeps a timer of 6 s that nothing ends.
+  it('closes within its limit while Redis is gone (P21)', async () => {
+    const worker = await broker.openLaneWorker(
+      { lane: 'a', handle: () => Promise.resolve({ kind: 'done' }) },
+      soon(),
+    );
+    await bench.server.kill();
+    const startedAt = performance.now();
+    await worker.close();
+    await broker.close();
+    expect(performance.now() - startedAt).toBeLessThan(3_500);
+    await bench.server.restart();
+  });
+});
+
 describe('4.10 Redis is down', () => {
   it('every call fails in < 5 ms, also before the first connection (P22), and works again after', async () => {
     await using neverConnected = openBroker({
@@ -182,18 +198,5 @@ describe('4.10 a worker and an outage', () => {
     await taking('after');
     expect(taken).toEqual(['before', 'after']);
     await worker.close();
-  });
-
-  it('closes within its limit while Redis is gone (P21)', async () => {
-    const worker = await broker.openLaneWorker(
-      { lane: 'a', handle: () => Promise.resolve({ kind: 'done' }) },
-      soon(),
-    );
-    await bench.server.kill();
-    const startedAt = performance.now();
-    await worker.close();
-    await broker.close();
-    expect(performance.now() - startedAt).toBeLessThan(3_500);
-    await bench.server.restart();
   });
 });

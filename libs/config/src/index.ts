@@ -6,15 +6,18 @@ export { type Flags, flagNames, parseFlags } from './flags.ts';
 export { type ConfigKey, configKeys } from './keys.ts';
 export { type ConfigSources, loadConfig, type LoadedConfig } from './load-config.ts';
 export { isSecretName, maskSecrets } from './mask-secrets.ts';
+export { media as mediaKeys, type MediaSection } from './media-section.ts';
 export { nearestName } from './nearest-name.ts';
 export { type CoordinatorConfig, eraDefaults, sections } from './schema.ts';
 export { stepsWithDefaults } from './step-params.ts';
 export {
   boolean,
+  booleanOrText,
   duration,
   header,
   headerNames,
   integer,
+  integerOrText,
   oneOf,
   setting,
   text,

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { media, mediaCache } from './media-section.ts';
 import {
   booleanOrText,
   duration,
@@ -262,10 +263,20 @@ const root = {
   server: z.strictObject(server, { error: 'a mapping' }).prefault({}),
   gateway: z.strictObject(gateway, { error: 'a mapping' }).prefault({ address: undefined }),
   pipeline: z.strictObject(pipeline, { error: 'a mapping' }).prefault({}),
+  media: z.strictObject(media, { error: 'a mapping' }).prefault({}),
 };
 
 /** Keys by section, as they stand in the file; the empty name is the top level. */
-export const sections = { '': root, server, gateway, pipeline, 'pipeline.wire': wire } as const;
+export const sections = {
+  '': root,
+  server,
+  gateway,
+  media,
+  'media.cache': mediaCache,
+  // Last, because the steps stand at its end.
+  pipeline,
+  'pipeline.wire': wire,
+} as const;
 
 /** What a key that is empty or zero stands for, as upstream has it. */
 export const emptyMeans = {
@@ -348,6 +359,8 @@ export const coordinatorConfig = z.strictObject(root).transform((file) => ({
     plugins: file.pipeline.plugins,
     steps: file.pipeline.steps,
   },
+  /** As in the file, in its units: what runs the downloads turns it into its own terms. */
+  media: file.media,
 }));
 
 /** What the coordinator runs with; the lists and numbers of `docs/configuration.md`. */

@@ -18,6 +18,7 @@ export interface DownloadPlan {
   readonly modality: Modality;
   readonly policy: UrlPolicy;
   readonly limits: MediaLimits;
+  readonly maxRedirects: number;
   readonly dispatcher: Dispatcher;
   /**
    * Set behind a proxy, where our socket shows the proxy and not the target: every name is resolved and
@@ -161,14 +162,14 @@ function isWholeRange({ headers }: Dispatcher.ResponseData): boolean {
  * MediaError.
  */
 export async function download(first: URL, plan: DownloadPlan): Promise<Download> {
-  const { limits } = plan;
+  const { maxRedirects } = plan;
   const seen = new Set<string>();
   let url = first;
   let redirects: Redirect[] | undefined;
   for (let hop = 0; ; hop += 1) {
-    if (hop > limits.maxRedirects || seen.has(url.href)) {
+    if (hop > maxRedirects || seen.has(url.href)) {
       throw new MediaError('media_too_many_redirects', 'downloading media: too many redirects', {
-        limit: limits.maxRedirects,
+        limit: maxRedirects,
         hop,
         logDetail: `too many redirects at ${redactUrl(url.href)}`,
       });

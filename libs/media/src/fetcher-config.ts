@@ -3,6 +3,7 @@ import { type AddressPolicyConfig } from './address-guard.ts';
 import { type MediaCache } from './cache/media-cache.ts';
 import { type DomainRule } from './domain-rules.ts';
 import { type EndedDownload } from './ended-download.ts';
+import { type EndedItem } from './ended-item.ts';
 import { type ProxyConfig } from './guarded-dispatcher.ts';
 import { type MediaLimits } from './options.ts';
 import { type ResolveHost } from './resolve-host.ts';
@@ -23,6 +24,8 @@ export interface MediaFetcherConfig extends Omit<AddressPolicyConfig, 'allowPriv
   readonly extraCa?: string;
   /** Told of every download that was tried on the network, when it has ended. Must not throw. */
   readonly onDownload?: (download: EndedDownload) => void;
+  /** Told of every reference when it has ended. Must not throw. */
+  readonly onItem?: (item: EndedItem) => void;
   /** Replaces the system's resolver; its answers are checked all the same. */
   readonly resolve?: ResolveHost;
   /** Without one every reference is downloaded. The fetcher closes it. */

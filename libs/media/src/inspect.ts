@@ -23,7 +23,7 @@ export function inspect({ bytes, isCloseDelimited }: Body, rules: InspectRules):
   const doing = `downloading ${modality}`;
   const declared = cleanType(rules.contentTypeHeader ?? '');
   if (contentCheck === 'off') {
-    return new MediaResult(bytes, declared ?? unknownType);
+    return new MediaResult(bytes, declared ?? unknownType, { declaredType: declared });
   }
   if (bytes.length === 0) {
     throw new MediaError('media_content_invalid', `${doing}: the body is empty`);
@@ -32,12 +32,12 @@ export function inspect({ bytes, isCloseDelimited }: Body, rules: InspectRules):
     doing,
     modality,
     contentCheck,
-    allowed: allowedTypes(modality, options),
+    allowed: downloadedTypes(modality, options),
     declared,
     sniffed: sniffType(bytes),
   });
   if (modality !== 'image') {
-    return new MediaResult(bytes, contentType);
+    return new MediaResult(bytes, contentType, { declaredType: declared });
   }
   if ((isCloseDelimited || contentCheck === 'strict') && !hasWholeTail(contentType, bytes)) {
     throw isCloseDelimited
@@ -46,5 +46,14 @@ export function inspect({ bytes, isCloseDelimited }: Body, rules: InspectRules):
   }
   const size = imageSize(contentType, bytes);
   checkImageSize(doing, size, contentCheck, limits);
-  return new MediaResult(bytes, contentType, size);
+  return new MediaResult(bytes, contentType, { size, declaredType: declared });
+}
+
+/** What may be downloaded: what may be passed on, and images that are converted before. */
+function downloadedTypes(modality: Modality, options: MediaFetchOptions): readonly string[] {
+  const allowed = allowedTypes(modality, options);
+  const { transcodeImageTypes = [] } = options;
+  return modality !== 'image' || allowed.length === 0
+    ? allowed
+    : [...allowed, ...transcodeImageTypes];
 }

@@ -80,6 +80,8 @@ export interface MediaErrorDetails extends ErrorOptions {
   readonly hop?: number;
   /** For `media_redirect_blocked`: the rule that the hop broke. */
   readonly causeCode?: MediaErrorCode;
+  /** Whether a cache remembered the failure and nobody asked the origin again. */
+  readonly isRemembered?: boolean;
 }
 
 /**
@@ -99,6 +101,7 @@ export class MediaError extends Error {
   readonly actual: number | undefined;
   readonly hop: number | undefined;
   readonly causeCode: MediaErrorCode | undefined;
+  readonly isRemembered: boolean;
   readonly safeMessage: string;
   readonly logDetail: string;
   /** Position of the reference in the caller's list; set by `fetchMany`. */
@@ -118,6 +121,7 @@ export class MediaError extends Error {
     this.actual = details.actual;
     this.hop = details.hop;
     this.causeCode = details.causeCode;
+    this.isRemembered = details.isRemembered === true;
     this.safeMessage = safeMessage;
     this.logDetail = details.logDetail ?? safeMessage;
     this.index = undefined;

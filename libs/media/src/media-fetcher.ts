@@ -1,39 +1,23 @@
-import { type Dispatcher } from 'undici';
-import { type AddressGuard, createAddressGuard } from './address-guard.ts';
-import { Reservation, TotalBudget, TotalShare } from './budget.ts';
-import { urlKey } from './cache/keys.ts';
-import { loadBody, validators } from './cache/load-answer.ts';
-import { type CacheLoad, type MediaCache } from './cache/media-cache.ts';
+import { type Reservation, TotalBudget } from './budget.ts';
+import { cachedDownload } from './cache/cached-download.ts';
+import { withDeadline } from './deadline.ts';
 import { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
-import { download } from './download.ts';
-import { told } from './ended-download.ts';
+import { Downloader, type DownloadStats } from './downloader.ts';
 import { type MediaFetcherConfig } from './fetcher-config.ts';
-import { createGuardedDispatcher, type ProxyConfig } from './guarded-dispatcher.ts';
-import { inspect } from './inspect.ts';
-import { Limiter } from './limiter.ts';
 import { MediaError } from './media-error.ts';
 import { MediaResult } from './media-result.ts';
 import {
   defaultMediaFetchOptions,
   defaultMediaLimits,
-  maxItemBytes,
   type MediaFetchOptions,
   type MediaLimits,
   type MediaRef,
   type Modality,
 } from './options.ts';
-import { type Body, readBody, singleHeader } from './read-body.ts';
-import { checkedResolver, type ResolveChecked, systemResolve } from './resolve-host.ts';
-import { withRetries } from './retry.ts';
+import { Routes } from './routes.ts';
+import { ImageTransformer } from './transform/image-transformer.ts';
 import { toMediaError } from './transport-error.ts';
-import { checkHttpUrl, type UrlPolicy } from './url-policy.ts';
-
-/** One way out: pooled sockets may be shared only by calls with the same address rules. */
-interface Route {
-  readonly guard: AddressGuard;
-  readonly resolve: ResolveChecked;
-  readonly dispatcher: Dispatcher;
-}
+import { checkHttpUrl } from './url-policy.ts';
 
 /** Equal references of one call, downloaded once. */
 interface Group {
@@ -42,6 +26,10 @@ interface Group {
   /** The checked URL, or the decoded bytes of a `data:` URI. */
   readonly source: URL | MediaResult;
 }
+
+/** Whether images of a call are decoded here at all. */
+const decodes = ({ transform, transcodeImageTypes, decodesStrictly }: MediaFetchOptions): boolean =>
+  transform?.mode === 'fit' || (transcodeImageTypes ?? []).length > 0 || decodesStrictly === true;
 
 const isDataUri = (url: string): boolean => /^data:/i.test(url);
 
@@ -52,11 +40,9 @@ const isDataUri = (url: string): boolean => /^data:/i.test(url);
 export class MediaFetcher {
   readonly #config: MediaFetcherConfig;
   readonly #limits: MediaLimits;
-  readonly #proxy: ProxyConfig | undefined;
-  readonly #downloads: Limiter;
-  readonly #memory: Limiter;
-  readonly #publicRoute: Route;
-  readonly #privateRoute: Route;
+  readonly #routes: Routes;
+  readonly #downloader: Downloader;
+  readonly #transformer: ImageTransformer;
   readonly #running = new Set<Promise<unknown>>();
   /** Rules of the process that decide what may be read from a cache that others fill too. */
   readonly #policyText: string;
@@ -65,17 +51,12 @@ export class MediaFetcher {
   /** Throws an Error for a malformed CIDR. */
   constructor(config: MediaFetcherConfig = {}) {
     this.#config = config;
-    const limits = { ...defaultMediaLimits, ...config.limits };
-    this.#limits = limits;
-    const { proxy, cache, ...rules } = config;
+    const { cache, limits, ...rules } = { ...config, proxy: undefined };
+    this.#limits = { ...defaultMediaLimits, ...limits };
     this.#policyText = cache === undefined ? '' : JSON.stringify(rules);
-    this.#proxy = (proxy?.httpProxy ?? '') + (proxy?.httpsProxy ?? '') === '' ? undefined : proxy;
-    const { globalMaxDownloads, globalMaxQueuedDownloads, globalMaxBufferedBytes } = limits;
-    this.#downloads = new Limiter('downloads', globalMaxDownloads, globalMaxQueuedDownloads);
-    // Only running downloads wait for memory, so there are never more waiters than those.
-    this.#memory = new Limiter('buffered bytes', globalMaxBufferedBytes, globalMaxDownloads);
-    this.#publicRoute = this.#createRoute(false);
-    this.#privateRoute = this.#createRoute(true);
+    this.#routes = new Routes(config, this.#limits);
+    this.#downloader = new Downloader(config, this.#limits, this.#routes);
+    this.#transformer = new ImageTransformer(this.#limits, cache);
   }
 
   /**
@@ -121,7 +102,7 @@ export class MediaFetcher {
     if (isDataUri(url)) {
       this.parseDataUri(Buffer.from(url), options);
     } else {
-      checkHttpUrl(url, this.#policy(options));
+      checkHttpUrl(url, this.#routes.policy(options));
     }
   }
 
@@ -130,13 +111,19 @@ export class MediaFetcher {
     return parseDataUri(bytes, options, modality, this.#limits);
   }
 
+  /** Bytes that the cache has under their SHA-256 in hex; undefined when it has none. */
+  async cachedBytes(digest: string): Promise<Buffer | undefined> {
+    return this.#config.cache?.bytes(digest);
+  }
+
   /** What is going on, for metrics. */
-  stats(): { activeDownloads: number; queuedDownloads: number; bufferedBytes: number } {
-    return {
-      activeDownloads: this.#downloads.used,
-      queuedDownloads: this.#downloads.queued,
-      bufferedBytes: this.#memory.used,
-    };
+  stats(): DownloadStats {
+    return this.#downloader.stats();
+  }
+
+  /** Callers that wait for a download that another caller began. */
+  get coalescedWaiters(): number {
+    return this.#config.cache?.waiting ?? 0;
   }
 
   /** Refuses new calls and resolves when the running ones have ended and every socket is closed. */
@@ -144,10 +131,7 @@ export class MediaFetcher {
     this.#isClosed = true;
     await Promise.allSettled(this.#running);
     await this.#config.cache?.close();
-    await Promise.all([
-      this.#publicRoute.dispatcher.close(),
-      this.#privateRoute.dispatcher.close(),
-    ]);
+    await this.#routes.close();
   }
 
   async #fetchMany(
@@ -173,19 +157,23 @@ export class MediaFetcher {
         if (call.signal.aborted) {
           return;
         }
+        const startedAt = performance.now();
+        const end = (result?: MediaResult, error?: MediaError): void =>
+          this.#ended(group.ref.modality, startedAt, result, error);
         try {
-          const memory = new Reservation(
-            this.#memory,
-            this.#maxItemBytes(group.ref.modality, options),
-          );
+          const memory = this.#downloader.reserve(group.ref.modality, options);
           reservations.push(memory);
           const result = await this.#run(group, { options, total, memory, signal: call.signal });
           for (const index of group.indices) {
             results[index] = result;
           }
+          end(result);
         } catch (error) {
+          const itemFailure = toMediaError(error, 'body', 'media');
+          // Its own failure, or that of another item which ended the call.
+          end(undefined, call.signal.aborted ? cancelled(call.signal) : itemFailure);
           if (failure === undefined) {
-            failure = toMediaError(error, 'body', 'media');
+            failure = itemFailure;
             failure.index = group.indices[0];
             call.abort(failure);
           }
@@ -211,43 +199,9 @@ export class MediaFetcher {
     return results;
   }
 
-  #createRoute(allowPrivateNetworks: boolean): Route {
-    const { extraCa, resolve = systemResolve } = this.#config;
-    const guard = createAddressGuard({ ...this.#config, allowPrivateNetworks });
-    const checked = checkedResolver(resolve, guard, this.#limits.dnsTimeoutMs);
-    const dispatcher = createGuardedDispatcher({
-      guard,
-      resolve: checked,
-      limits: this.#limits,
-      proxy: this.#proxy,
-      extraCa,
-      buildConnector: this.#config.testOnlyBuildConnector,
-    });
-    return { guard, resolve: checked, dispatcher };
-  }
-
-  #route(options: MediaFetchOptions): Route {
-    return options.allowPrivateNetworks ? this.#privateRoute : this.#publicRoute;
-  }
-
-  #policy(options: MediaFetchOptions): UrlPolicy {
-    return {
-      guard: this.#route(options).guard,
-      maxUrlLength: this.#limits.maxUrlLength,
-      allowedDomains: options.allowedDomains,
-      blockedDomains: this.#config.blockedDomains ?? [],
-      allowedPorts: this.#config.allowedPorts ?? [],
-    };
-  }
-
-  /** An item beyond the whole memory could never be admitted. */
-  #maxItemBytes(modality: Modality, options: MediaFetchOptions): number {
-    return Math.min(maxItemBytes(modality, options), this.#limits.globalMaxBufferedBytes);
-  }
-
   /** The static pass: checks every reference and joins equal ones. */
   #group(refs: readonly MediaRef[], options: MediaFetchOptions, total: TotalBudget): Group[] {
-    const policy = this.#policy(options);
+    const policy = this.#routes.policy(options);
     const groups = new Map<string, Group>();
     for (const [index, ref] of refs.entries()) {
       const key = `${ref.modality} ${ref.url}`;
@@ -267,10 +221,21 @@ export class MediaFetcher {
       } catch (error) {
         const failure = toMediaError(error, 'headers', 'media');
         failure.index = index;
+        this.#ended(ref.modality, performance.now(), undefined, failure);
         throw failure;
       }
     }
     return [...groups.values()];
+  }
+
+  #ended(
+    modality: Modality,
+    startedAt: number,
+    result: MediaResult | undefined,
+    error: MediaError | undefined,
+  ): void {
+    const durationMs = performance.now() - startedAt;
+    this.#config.onItem?.({ modality, result, error, durationMs });
   }
 
   #decode(ref: MediaRef, options: MediaFetchOptions): MediaResult {
@@ -282,198 +247,37 @@ export class MediaFetcher {
     );
   }
 
-  #run(group: Group, call: Call): Promise<MediaResult> {
-    const { source } = group;
+  async #run({ source, ref, indices }: Group, call: Call): Promise<MediaResult> {
     if (source instanceof MediaResult) {
-      return Promise.resolve(source);
+      return source;
     }
-    const { cache } = this.#config;
-    return cache === undefined
-      ? this.#runDownload(source, group, call)
-      : this.#runCached(source, group, call, cache);
-  }
-
-  /** A look into the cache within the deadline; its downloads serve other calls too and hold their own memory. */
-  async #runCached(source: URL, group: Group, call: Call, cache: MediaCache): Promise<MediaResult> {
-    const { options } = call;
-    const { modality } = group.ref;
-    const { downloadTimeoutMs: timeoutMs, cacheMode: mode = 'default' } = options;
-    const maxBytes = this.#maxItemBytes(modality, options);
-    const item = new AbortController();
-    const timer = setTimeout(() => {
-      item.abort(
-        new MediaError('media_timeout', `downloading ${modality}: not done in time`, {
-          limit: timeoutMs,
-        }),
-      );
-    }, timeoutMs);
-    const leave = (): void => {
-      item.abort(call.signal.reason);
-    };
-    call.signal.addEventListener('abort', leave, { once: true });
-    try {
-      const result = await cache.get(
-        {
-          key: urlKey(cache.secret, {
-            namespace: cache.namespace,
-            modality,
-            url: source,
-            policy: `${JSON.stringify([options.allowedDomains, options.allowPrivateNetworks])}${this.#policyText}`,
-          }),
-          limits: JSON.stringify({ ...options, inlineBytes: 0, cacheMode: '' }),
-          mode,
-          timeoutMs,
-          judge: ({ entry, bytes }) => {
-            const { contentTypeHeader, isCloseDelimited } = entry;
-            const rules = { modality, options, limits: this.#limits, contentTypeHeader };
-            return inspect({ bytes, isCloseDelimited }, rules);
-          },
-          load: async (load, signal) => {
-            const memory = new Reservation(this.#memory, maxBytes);
-            const total = new TotalBudget(maxBytes);
-            const alone = { ...group, indices: [0] };
-            try {
-              return await this.#runDownload(source, alone, {
-                options,
-                total,
-                memory,
-                signal,
-                load,
-              });
-            } finally {
-              memory.release();
-            }
-          },
-        },
-        item.signal,
-      );
-      if (result.byteLength > maxBytes) {
-        // A copy that was stored by a call with a larger limit.
-        throw new MediaError(
-          'media_too_large',
-          `downloading ${modality}: it exceeds ${maxBytes} bytes`,
-          { limit: maxBytes, actual: result.byteLength },
-        );
-      }
-      call.total.add(result.byteLength * group.indices.length);
-      await call.memory.grow(result.byteLength, item.signal);
-      return result;
-    } finally {
-      clearTimeout(timer);
-      call.signal.removeEventListener('abort', leave);
-    }
-  }
-
-  /** One download with its deadline, from the wait for its turn to the verified bytes. */
-  async #runDownload(source: URL, group: Group, call: Call): Promise<MediaResult> {
-    const { downloadTimeoutMs } = call.options;
-    const deadline = performance.now() + downloadTimeoutMs;
-    const item = new AbortController();
-    const timer = setTimeout(() => {
-      item.abort(
-        new MediaError('media_timeout', `downloading ${group.ref.modality}: not done in time`, {
-          limit: downloadTimeoutMs,
-        }),
-      );
-    }, downloadTimeoutMs);
-    const leave = (): void => {
-      item.abort(call.signal.reason);
-    };
-    call.signal.addEventListener('abort', leave, { once: true });
-    try {
-      await this.#downloads.acquire(1, item.signal);
-      try {
-        return await told(this.#config.onDownload, call.signal, (onHeaders) =>
-          this.#attempts(source, group, call, { item, deadline, onHeaders }),
-        );
-      } finally {
-        this.#downloads.release(1);
-      }
-    } finally {
-      clearTimeout(timer);
-      call.signal.removeEventListener('abort', leave);
-    }
-  }
-
-  #attempts(
-    url: URL,
-    group: Group,
-    call: Call,
-    { item, deadline, onHeaders }: ItemTime,
-  ): Promise<MediaResult> {
-    const { maxRetries, retryPauseMs: pauseMs } = this.#limits;
-    return withRetries({ maxRetries, pauseMs, deadline, signal: item.signal }, () =>
-      this.#download(url, group, call, item, onHeaders),
-    );
-  }
-
-  async #download(
-    url: URL,
-    { ref, indices }: Group,
-    { options, total, memory, load }: Call,
-    item: AbortController,
-    onHeaders: () => void,
-  ): Promise<MediaResult> {
     const { modality } = ref;
-    const { signal } = item;
-    const { userAgent = 'llm-media-fetcher/1.0', allowHttpsDowngrade = false } = this.#config;
-    const route = this.#route(options);
-    const answer = await download(url, {
-      modality,
-      policy: this.#policy(options),
-      limits: this.#limits,
-      dispatcher: route.dispatcher,
-      resolveFirst: this.#proxy === undefined ? undefined : route.resolve,
-      trustRemoteDns: this.#proxy?.trustRemoteDns === true,
-      userAgent,
-      allowHttpsDowngrade,
-      conditions: load?.stored && validators(load.stored.entry),
-      signal,
-    });
-    const { response, from } = answer;
-    onHeaders();
-    const share = new TotalShare(total);
-    try {
-      const read = (): Promise<Body> =>
-        readBody(response, {
-          doing: `downloading ${modality}`,
-          maxBytes: this.#maxItemBytes(modality, options),
-          copies: indices.length,
-          total: share,
-          memory,
+    const { options, signal } = call;
+    const startedAt = performance.now();
+    const one = { ...call, modality, copies: indices.length };
+    const { cache } = this.#config;
+    const downloader = this.#downloader;
+    const result = await (cache === undefined
+      ? downloader.run(source, one)
+      : cachedDownload({
+          source,
+          call: one,
+          cache,
+          downloader,
           limits: this.#limits,
-          signal,
-          abort: (reason) => {
-            item.abort(reason);
-          },
-        });
-      if (load !== undefined) {
-        const body = await loadBody(answer, load, read);
-        return inspect(body, {
-          modality,
-          options,
-          limits: this.#limits,
-          contentTypeHeader: body.contentTypeHeader,
-        });
-      }
-      const body = await read();
-      const contentTypeHeader = singleHeader(response.headers, 'content-type');
-      return inspect(body, { modality, options, limits: this.#limits, contentTypeHeader });
-    } catch (error) {
-      share.giveBack();
-      memory.release();
-      throw toMediaError(error, 'body', from);
+          policyText: this.#policyText,
+        }));
+    if (modality !== 'image' || !decodes(options)) {
+      return result;
     }
+    const timeoutMs = Math.max(1, options.downloadTimeoutMs - (performance.now() - startedAt));
+    return withDeadline({ modality, timeoutMs, signal }, async (item) => {
+      if (options.contentCheck === 'strict' && options.decodesStrictly === true) {
+        await this.#transformer.verify(result, item.signal);
+      }
+      return this.#transformer.apply(result, options, item.signal);
+    });
   }
-}
-
-/** What times one item. */
-interface ItemTime {
-  readonly item: AbortController;
-  /** By `performance.now()`, for all attempts together. */
-  readonly deadline: number;
-  /** To be called when the headers of the answer have come. */
-  readonly onHeaders: () => void;
 }
 
 /** What the downloads of one call share. */
@@ -482,8 +286,6 @@ interface Call {
   readonly total: TotalBudget;
   readonly memory: Reservation;
   readonly signal: AbortSignal;
-  /** Set when the download is made for the cache. */
-  readonly load?: CacheLoad;
 }
 
 function cancelled(signal: AbortSignal): MediaError {

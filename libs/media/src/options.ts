@@ -1,5 +1,6 @@
-import { type CacheMode } from './cache/media-cache.ts';
+import { type CacheMode } from './cache/cache-query.ts';
 import { type DomainRule } from './domain-rules.ts';
+import { type TransformRules } from './transform/rules.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -38,6 +39,16 @@ export interface MediaFetchOptions {
   readonly allowedTypes?: Partial<Record<Modality, readonly string[]>> | undefined;
   /** Decoded bytes of `data:` URIs of the same request that count towards the total; 0 when absent. */
   readonly inlineBytes?: number;
+  /** Redirects of one item; that of the fetcher's limits when absent. */
+  readonly maxRedirects?: number;
+  /** Further attempts of one item; that of the fetcher's limits when absent. */
+  readonly maxRetries?: number;
+  /** Types that are accepted for modality `image` and converted to JPEG or WebP. */
+  readonly transcodeImageTypes?: readonly string[];
+  /** With `contentCheck: strict`: decodes every image once to see whether it is whole. */
+  readonly decodesStrictly?: boolean;
+  /** Makes images smaller; they stay as they came when absent. */
+  readonly transform?: TransformRules;
   /** How a fetcher with a cache uses it; `default` when absent. */
   readonly cacheMode?: CacheMode;
 }
@@ -96,8 +107,16 @@ export interface MediaLimits {
   readonly maxImagePixels: number;
   /** In pixels. */
   readonly maxImageSide: number;
-  /** Long side by short side; checked with `strict` only. */
+  /** Long side by short side; checked with `strict` and before a transform. */
   readonly maxAspectRatio: number;
+  /** Pictures of an animation; checked when one is decoded. */
+  readonly maxFrames: number;
+  /** AVIF takes twenty times the memory of others to decode. */
+  readonly maxAvifDecodePixels: number;
+  /** Images decoded at the same time; 0 = one for each core, at least two. */
+  readonly maxParallelTransforms: number;
+  /** Of one decoding; not exact, the pixel limits are what bounds it. */
+  readonly transformTimeoutMs: number;
 }
 
 /** The limits that hold when a configuration names none. */
@@ -123,4 +142,8 @@ export const defaultMediaLimits: MediaLimits = {
   maxImagePixels: 50_000_000,
   maxImageSide: 32_768,
   maxAspectRatio: 200,
+  maxFrames: 256,
+  maxAvifDecodePixels: 16_000_000,
+  maxParallelTransforms: 0,
+  transformTimeoutMs: 5_000,
 };

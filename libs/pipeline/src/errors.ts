@@ -227,6 +227,8 @@ interface MediaFault {
   readonly safeMessage: string;
   /** Position among the references that were given together. */
   readonly index?: number | undefined;
+  /** What the origin answered, where that is the fault. */
+  readonly originStatus?: number | undefined;
 }
 
 /** A media reference that could not be turned into bytes. */
@@ -236,10 +238,11 @@ export class MediaRefusedError extends CoordinatorError {
   override readonly status: number;
   override readonly headers: readonly string[];
 
-  constructor(fault: MediaFault, details: ErrorDetails) {
+  /** `status` takes the place of the fault's own. */
+  constructor(fault: MediaFault, details: ErrorDetails, status: number = fault.stepStatus) {
     super(details.param ? `${details.param}: ${fault.safeMessage}` : fault.safeMessage, details);
     this.code = fault.code;
-    this.status = fault.stepStatus;
+    this.status = status;
     this.headers = fault.stepStatus === 503 ? ['retry-after', '1'] : [];
   }
 }

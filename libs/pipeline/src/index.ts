@@ -46,9 +46,11 @@ export { HandoffCounts, type HandoffTotals } from './handoff-counts.ts';
 export { type Logger, silentLogger } from './logger.ts';
 export {
   type MediaContent,
+  type ImageTransform,
   type MediaLimits,
   type MediaReference,
   type MediaSource,
+  type ReportedMediaFault,
 } from './media-source.ts';
 export { Pipeline, type RunSteps } from './pipeline.ts';
 export {

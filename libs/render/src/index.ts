@@ -1,8 +1,12 @@
 export { type RenderedImage, type RenderedPrompt } from './answer/rendered-prompt.ts';
 export { writeAnswer, type AnswerOptions } from './answer/write-answer.ts';
-export { RenderError } from './errors.ts';
-export { mmHash, type HashAlgorithm, type MmHashInput } from './image/mm-hash.ts';
+export { badRequest, overloaded, RenderError, unknownModel } from './errors.ts';
+export { mmHash, type HashAlgorithm, type HashScheme, type MmHashInput } from './image/mm-hash.ts';
 export { type JsonObject, type JsonValue } from './json/json-value.ts';
 export { type ProfileOptions } from './profile.ts';
-export { Renderer } from './renderer.ts';
+export { profileFileNames } from './profile-files.ts';
+export { type ProfileReport, reportProfile, type Support } from './profile-report.ts';
+export { RenderWorkers, type WorkerLimits } from './render-workers.ts';
+export { type RenderOptions, Renderer } from './renderer.ts';
+export { requestedModel } from './requested-model.ts';
 export { type TokenizedRequest } from './tokenize-requests.ts';

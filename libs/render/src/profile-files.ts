@@ -46,6 +46,7 @@ const generationConfig = z.looseObject({
 const namedTemplates = z.array(z.looseObject({ name: z.string(), template: z.string() }));
 
 const tokenizerConfig = z.looseObject({
+  tokenizer_class: z.string().nullish(),
   chat_template: z.union([z.string(), namedTemplates]).nullish(),
 });
 
@@ -62,6 +63,7 @@ const profileSettings = z.strictObject({
     .strictObject({
       model_id: z.string().min(1).optional(),
       algorithm: z.enum(['blake3', 'sha256', 'sha512']).optional(),
+      scheme: z.enum(['flat', 'nested', 'framed']).optional(),
     })
     .optional(),
   max_model_len: positive.optional(),
@@ -70,6 +72,19 @@ const profileSettings = z.strictObject({
   /** Rounding of the resize filter: that of the fast image processors, or of the slow ones. */
   resize_weights: z.enum(['torch', 'pillow']).optional(),
 });
+
+/** The files of a model directory that a profile is made of; folders end in a slash. */
+export const profileFileNames = [
+  'tokenizer.json',
+  'tokenizer_config.json',
+  'chat_template.jinja',
+  'chat_template.json',
+  'additional_chat_templates/',
+  'config.json',
+  'generation_config.json',
+  'preprocessor_config.json',
+  'processor_config.json',
+] as const;
 
 /** The parsed files of a profile directory. */
 export interface ProfileFiles {
@@ -84,6 +99,8 @@ export interface ProfileFiles {
   readonly jinjaTemplate: string | undefined;
   /** `chat_template.json`, the older place of a processor's template. */
   readonly processorTemplate: string | undefined;
+  /** `additional_chat_templates/tool_use.jinja`: for requests with tools. */
+  readonly toolTemplate: string | undefined;
 }
 
 /** Reads a profile directory; throws an error that names the file and what is wrong with it. */
@@ -116,6 +133,7 @@ export async function readProfileFiles(directory: string): Promise<ProfileFiles>
     preprocessorConfig:
       (await read('preprocessor_config.json', preprocessorConfig)) ??
       processorConfig?.image_processor,
+    toolTemplate: await readText(join(directory, 'additional_chat_templates/tool_use.jinja')),
     jinjaTemplate: await readText(join(directory, 'chat_template.jinja')),
     processorTemplate: (
       await read('chat_template.json', z.looseObject({ chat_template: z.string() }))

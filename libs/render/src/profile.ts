@@ -2,10 +2,12 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { type SamplingDefaults } from './answer/sampling-params.ts';
+import { type EncodeGate } from './encode-gate.ts';
 import { badRequest, notImplemented } from './errors.ts';
+import { rebuildLlamaTokenizer } from './llama-tokenizer.ts';
 import { type ImageGeometry } from './image/geometry.ts';
 import { type ImageSettings } from './image/image-processor.ts';
-import { type HashAlgorithm } from './image/mm-hash.ts';
+import { type HashAlgorithm, type HashScheme } from './image/mm-hash.ts';
 import { type JsonObject, type JsonValue } from './json/json-value.ts';
 import { type PixelDtype } from './pixels/tensor-blob.ts';
 import { readProfileFiles, type ProfileFiles } from './profile-files.ts';
@@ -40,6 +42,9 @@ const SPECIAL_TOKENS = [
   'mask_token',
 ];
 
+/** Tool parsers whose changes to `sampling_params` are known. */
+export type ToolParser = 'hermes';
+
 /** Where a profile comes from, and what overrides its files. */
 export interface ProfileOptions {
   /** Directory of the model's files; the shipped Qwen3-VL profile when it is left out. */
@@ -49,6 +54,7 @@ export interface ProfileOptions {
   /** Name that enters image hashes: the workers' model argument, not an alias. */
   readonly hashModelId?: string;
   readonly hashAlgorithm?: HashAlgorithm;
+  readonly hashScheme?: HashScheme;
   readonly contentFormat?: 'auto' | 'auto-legacy' | ContentFormat;
   /** Context length in tokens. */
   readonly maxModelLen?: number;
@@ -60,6 +66,10 @@ export interface ProfileOptions {
   readonly pixelDtype?: PixelDtype;
   /** Accept `tool_choice` other than `none`; the workers then need a tool parser. Default true. */
   readonly enableAutoToolChoice?: boolean;
+  /** The workers' tool parser, where it changes `sampling_params` of requests with tools. */
+  readonly toolParser?: ToolParser;
+  /** Leave the tools out of the prompt when `tool_choice` is `none`. Default false. */
+  readonly excludeToolsWhenToolChoiceNone?: boolean;
   /** Accept a `chat_template` in requests. Default false. */
   readonly trustRequestChatTemplate?: boolean;
   /** Accept `mm_processor_kwargs` and `media_io_kwargs` in requests. Default false. */
@@ -80,6 +90,8 @@ export interface Profile {
   readonly specialTokens: ReadonlyMap<string, Value>;
   readonly samplingDefaults: SamplingDefaults;
   readonly enableAutoToolChoice: boolean;
+  readonly toolParser: ToolParser | undefined;
+  readonly excludeToolsWhenToolChoiceNone: boolean;
   readonly trustRequestChatTemplate: boolean;
   readonly trustRequestMmKwargs: boolean;
   readonly defaultChatTemplateKwargs: JsonObject;
@@ -90,7 +102,7 @@ export interface Profile {
 }
 
 /** Loads and compiles a profile; throws when a file is broken or a template is outside the supported set. */
-export async function loadProfile(options: ProfileOptions = {}): Promise<Profile> {
+export async function loadProfile(options: ProfileOptions, gate: EncodeGate): Promise<Profile> {
   const files = await readProfileFiles(options.directory ?? DEFAULT_DIRECTORY);
   const { settings, modelConfig } = files;
   const names = options.servedModelNames ?? settings.names ?? [basename(files.directory)];
@@ -108,6 +120,7 @@ export async function loadProfile(options: ProfileOptions = {}): Promise<Profile
     tensors: tensorSettings(files, options.pixelDtype),
     hashModelId: rootName,
     hashAlgorithm: options.hashAlgorithm ?? settings.hash?.algorithm ?? 'blake3',
+    hashScheme: options.hashScheme ?? settings.hash?.scheme ?? 'framed',
     maxImages: options.maxImages ?? DEFAULT_MAX_IMAGES,
     maxPixels: options.maxImagePixels ?? DEFAULT_MAX_IMAGE_PIXELS,
   };
@@ -115,18 +128,33 @@ export async function loadProfile(options: ProfileOptions = {}): Promise<Profile
     modelIds: names,
     rootName,
     maxModelLen,
-    tokenizer: Tokenizer.fromFile(files.tokenizerFile),
+    tokenizer: loadTokenizer(files, gate),
     contentFormat: options.contentFormat ?? settings.content_format ?? 'auto',
     imagePlaceholder: settings.image_placeholder ?? IMAGE_PLACEHOLDER,
     specialTokens: specialTokens(files.tokenizerConfig),
     samplingDefaults: samplingDefaults(files.generationConfig),
     enableAutoToolChoice: options.enableAutoToolChoice ?? true,
+    toolParser: options.toolParser,
+    excludeToolsWhenToolChoiceNone: options.excludeToolsWhenToolChoiceNone ?? false,
     trustRequestChatTemplate: options.trustRequestChatTemplate ?? false,
     trustRequestMmKwargs: options.trustRequestMmKwargs ?? false,
     defaultChatTemplateKwargs: options.defaultChatTemplateKwargs ?? new Map<string, JsonValue>(),
     template: chooseTemplate(files),
     images: () => ({ ...imageSettings, placeholderId: placeholderId(files, names[0] ?? rootName) }),
   };
+}
+
+/** Of all Llama classes and types it is this pair whose file transformers does not take as it is. */
+function loadTokenizer(
+  { tokenizerFile, tokenizerConfig, modelConfig }: ProfileFiles,
+  gate: EncodeGate,
+): Tokenizer {
+  const isRebuilt =
+    modelConfig.model_type === 'llama' &&
+    /^LlamaTokenizer(?:Fast)?$/.test(tokenizerConfig.tokenizer_class ?? '');
+  return isRebuilt
+    ? Tokenizer.fromText(rebuildLlamaTokenizer(tokenizerFile), gate)
+    : Tokenizer.fromFile(tokenizerFile, gate);
 }
 
 function placeholderId({ modelConfig, preprocessorConfig }: ProfileFiles, name: string): number {
@@ -172,7 +200,8 @@ function chooseTemplate(files: ProfileFiles): (hasTools: boolean) => ChatTemplat
     Array.isArray(entry) ? entry.find((item) => item.name === name)?.template : undefined;
   const jinja = compile(files.jinjaTemplate);
   const tokenizerTemplate = jinja ?? compile(typeof entry === 'string' ? entry : named('default'));
-  const withTools = jinja ?? compile(named('tool_use')) ?? tokenizerTemplate;
+  const withTools =
+    compile(files.toolTemplate) ?? jinja ?? compile(named('tool_use')) ?? tokenizerTemplate;
   const withoutTools = jinja ?? compile(files.processorTemplate) ?? tokenizerTemplate;
   return (hasTools) => {
     const template = hasTools ? withTools : withoutTools;

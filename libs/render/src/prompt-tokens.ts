@@ -11,6 +11,7 @@ export interface EncodeRequest {
   readonly withOffsets: boolean;
   readonly truncation: Truncation | undefined;
   readonly maxModelLen: number;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Tokenizes a prompt, after a cheap check of its length and before the exact one. */

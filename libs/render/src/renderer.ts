@@ -1,29 +1,44 @@
-import { detokenizeRequest, tokenizeRequest, type TokenizedRequest } from './tokenize-requests.ts';
-import { renderChat } from './chat/render-chat.ts';
-import { renderCompletions } from './completions/render-completions.ts';
-import { RequestFields } from './chat/request-fields.ts';
-import { TensorPool } from './pixels/tensor-pool.ts';
-import { loadProfile, type Profile, type ProfileOptions } from './profile.ts';
 import { type RenderedPrompt } from './answer/rendered-prompt.ts';
+import { renderChat, type RenderResources } from './chat/render-chat.ts';
+import { RequestFields } from './chat/request-fields.ts';
+import { renderCompletions } from './completions/render-completions.ts';
+import { loadProfile, type Profile, type ProfileOptions } from './profile.ts';
+import { RenderWorkers } from './render-workers.ts';
 import { renderResponses } from './responses/render-responses.ts';
+import { detokenizeRequest, tokenizeRequest, type TokenizedRequest } from './tokenize-requests.ts';
+
+/** How one request is rendered. */
+export interface RenderOptions {
+  /** Decodes the images too, unless the request asks for the cheap mode. */
+  readonly tensors?: boolean;
+  /** What waits for its turn is dropped when it aborts; the call then rejects with the signal's reason. */
+  readonly signal?: AbortSignal;
+}
 
 /** Renders requests for one model: template, tokenizer and image geometry, all in this process. */
 export class Renderer {
   private readonly profile: Profile;
-  private readonly tensorPool = new TensorPool();
+  private readonly workers: RenderWorkers;
+  private readonly ownsWorkers: boolean;
 
-  private constructor(profile: Profile) {
+  private constructor(profile: Profile, workers: RenderWorkers, ownsWorkers: boolean) {
     this.profile = profile;
+    this.workers = workers;
+    this.ownsWorkers = ownsWorkers;
   }
 
-  /** Loads a profile; without a directory the shipped one. Rejects when a file is missing or unsupported. */
-  static async load(options: ProfileOptions = {}): Promise<Renderer> {
-    return new Renderer(await loadProfile(options));
+  /**
+   * Loads a profile; without a directory the shipped one. Renderers of one process share `workers`, which their owner
+   * closes. Rejects when a file is missing or unsupported.
+   */
+  static async load(options: ProfileOptions = {}, workers?: RenderWorkers): Promise<Renderer> {
+    const used = workers ?? new RenderWorkers();
+    return new Renderer(await loadProfile(options, used.gate), used, workers === undefined);
   }
 
-  /** Stops the threads that build tensors; what they work on is rejected. Needed only where tensors were asked for. */
+  /** Stops workers of its own; what they work on is rejected. Needed only where tensors were asked for. */
   async close(): Promise<void> {
-    await this.tensorPool.close();
+    if (this.ownsWorkers) await this.workers.close();
   }
 
   /** Names that requests may use, the main one first. */
@@ -36,33 +51,38 @@ export class Renderer {
     return this.profile.rootName;
   }
 
+  /** The form in which templates get message content; undefined for a model without a template. */
+  get contentFormat(): string | undefined {
+    const { contentFormat, template } = this.profile;
+    if (contentFormat !== 'auto' && contentFormat !== 'auto-legacy') return contentFormat;
+    try {
+      return template(false).contentFormat(contentFormat === 'auto-legacy');
+    } catch {
+      return undefined;
+    }
+  }
+
   /** Context length in tokens. */
   get maxModelLen(): number {
     return this.profile.maxModelLen;
   }
 
-  /**
-   * Renders the bytes of a chat request. With `tensors` the images are decoded too, unless the request asks for the
-   * cheap mode. Rejects with a `RenderError`; may be called concurrently.
-   */
-  async chat(
-    body: Uint8Array,
-    options: { readonly tensors?: boolean } = {},
-  ): Promise<RenderedPrompt> {
-    return renderChat(RequestFields.parse(body), this.profile, this.poolFor(options));
+  /** Renders the bytes of a chat request. Rejects with a `RenderError`; may be called concurrently. */
+  async chat(body: Uint8Array, options: RenderOptions = {}): Promise<RenderedPrompt> {
+    return renderChat(RequestFields.parse(body), this.profile, this.resourcesFor(options));
   }
 
   /** Renders the bytes of a responses request, as `chat` renders a chat. */
-  async responses(
-    body: Uint8Array,
-    options: { readonly tensors?: boolean } = {},
-  ): Promise<RenderedPrompt> {
-    return renderResponses(RequestFields.parse(body), this.profile, this.poolFor(options));
+  async responses(body: Uint8Array, options: RenderOptions = {}): Promise<RenderedPrompt> {
+    return renderResponses(RequestFields.parse(body), this.profile, this.resourcesFor(options));
   }
 
   /** Renders the bytes of a completions request: one result per prompt. Rejects with a `RenderError`. */
-  async completions(body: Uint8Array): Promise<RenderedPrompt[]> {
-    return renderCompletions(RequestFields.parse(body), this.profile);
+  async completions(
+    body: Uint8Array,
+    { signal }: Pick<RenderOptions, 'signal'> = {},
+  ): Promise<RenderedPrompt[]> {
+    return renderCompletions(RequestFields.parse(body), this.profile, signal);
   }
 
   /** Ids of a text; special tokens of the model are added unless `addSpecialTokens` is false. */
@@ -82,8 +102,11 @@ export class Renderer {
   }
 
   /** Answers the bytes of a `/tokenize` request. Rejects with a `RenderError`. */
-  async tokenizeRequest(body: Uint8Array): Promise<TokenizedRequest> {
-    return tokenizeRequest(RequestFields.parse(body), this.profile);
+  async tokenizeRequest(
+    body: Uint8Array,
+    { signal }: Pick<RenderOptions, 'signal'> = {},
+  ): Promise<TokenizedRequest> {
+    return tokenizeRequest(RequestFields.parse(body), this.profile, signal);
   }
 
   /** The text that the bytes of a `/detokenize` request ask for. Rejects with a `RenderError`. */
@@ -91,7 +114,7 @@ export class Renderer {
     return detokenizeRequest(RequestFields.parse(body), this.profile);
   }
 
-  private poolFor({ tensors }: { readonly tensors?: boolean }): TensorPool | undefined {
-    return tensors === true ? this.tensorPool : undefined;
+  private resourcesFor({ tensors, signal }: RenderOptions): RenderResources {
+    return { pool: tensors === true ? this.workers.tensors : undefined, signal };
   }
 }

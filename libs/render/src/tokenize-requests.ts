@@ -15,8 +15,9 @@ export interface TokenizedRequest {
 export async function tokenizeRequest(
   fields: RequestFields,
   profile: Profile,
+  signal?: AbortSignal,
 ): Promise<TokenizedRequest> {
-  const tokenIds = await requestTokens(fields, profile);
+  const tokenIds = await requestTokens(fields, profile, signal);
   return {
     tokenIds,
     tokenStrings:
@@ -26,15 +27,21 @@ export async function tokenizeRequest(
   };
 }
 
-async function requestTokens(fields: RequestFields, profile: Profile): Promise<Uint32Array> {
+async function requestTokens(
+  fields: RequestFields,
+  profile: Profile,
+  signal: AbortSignal | undefined,
+): Promise<Uint32Array> {
   const common = readCommonFields(fields, profile);
   if (fields.has('messages')) {
-    return (await tokenizeChat(fields, profile, common, Infinity)).prompt.tokenIds;
+    const limits = { maxTokens: Infinity, signal };
+    return (await tokenizeChat(fields, profile, common, limits)).prompt.tokenIds;
   }
   const prompt = fields.text('prompt');
   if (prompt === undefined) throw invalidField('body.prompt', 'Field required');
   const encoded = await profile.tokenizer.encode(prompt, {
     addSpecialTokens: fields.boolean('add_special_tokens') ?? true,
+    signal,
   });
   return encoded.ids;
 }

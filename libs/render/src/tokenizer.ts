@@ -1,6 +1,6 @@
 import { Tokenizer as NativeTokenizer } from 'tokenizers';
 
-import { EncodeGate } from './encode-gate.ts';
+import { type EncodeGate } from './encode-gate.ts';
 import { badRequest } from './errors.ts';
 
 /** Shorter texts take about a millisecond and do not wait for long ones. */
@@ -16,22 +16,33 @@ export interface Encoded {
 /** The tokenizer of a profile. Encoding runs in native code on the thread pool, not on the event loop. */
 export class Tokenizer {
   private readonly native: NativeTokenizer;
-  private readonly gate = new EncodeGate();
+  private readonly gate: EncodeGate;
   private vocabularySize: number | undefined;
 
-  private constructor(native: NativeTokenizer) {
+  private constructor(native: NativeTokenizer, gate: EncodeGate) {
     this.native = native;
+    this.gate = gate;
   }
 
   /** Reads a `tokenizer.json`; throws the library's error when the file is not one. */
-  static fromFile(file: string): Tokenizer {
-    return new Tokenizer(NativeTokenizer.fromFile(file));
+  static fromFile(file: string, gate: EncodeGate): Tokenizer {
+    return new Tokenizer(NativeTokenizer.fromFile(file), gate);
+  }
+
+  /** Takes the text of a `tokenizer.json`; throws the library's error when it is not one. */
+  static fromText(definition: string, gate: EncodeGate): Tokenizer {
+    return new Tokenizer(NativeTokenizer.fromString(definition), gate);
   }
 
   /** Ids of a text. A lone surrogate has no bytes to tokenize and is refused, as upstream does. */
   async encode(
     text: string,
-    options: { readonly addSpecialTokens: boolean; readonly withOffsets?: boolean },
+    options: {
+      readonly addSpecialTokens: boolean;
+      readonly withOffsets?: boolean;
+      /** A text that waits for its turn is dropped when it aborts. */
+      readonly signal?: AbortSignal | undefined;
+    },
   ): Promise<Encoded> {
     if (LONE_SURROGATE.test(text)) {
       throw badRequest('the text holds a lone surrogate, which has no UTF-8 form');
@@ -43,7 +54,7 @@ export class Tokenizer {
       this.native.encode(text, null, { addSpecialTokens: options.addSpecialTokens });
     const encoding = await (text.length <= SHORT_TEXT_CHARACTERS
       ? encode()
-      : this.gate.run(encode));
+      : this.gate.run(encode, options.signal));
     return {
       ids: Uint32Array.from(encoding.getIds()),
       offsets:

@@ -329,7 +329,7 @@ describe('probes', () => {
 
   it('readyz is 503 while the service names problems, and 200 as soon as it names none', async () => {
     let problems = ['no queue: start one'];
-    await start({ readiness: () => problems });
+    await start({ readiness: () => ({ problems }) });
     expect(await client().get('/readyz')).toMatchObject({
       status: 503,
       text: 'not ready\nno queue: start one',

@@ -12,13 +12,13 @@ import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { type Admission, Ticket } from './admission.ts';
 import { answerClientError, plainHttp } from './client-error.ts';
 import { type EdgeObserver } from './edge-observer.ts';
-import { ErrorFilter, type LogFields } from './error.filter.ts';
+import { ErrorFilter, type ErrorWriter, type LogFields } from './error.filter.ts';
 import {
   type DependencyCheck,
   dependencyChecks,
   HealthController,
   probePaths,
-  type ReadinessCheck,
+  type Readiness,
   readinessCheck,
 } from './health.controller.ts';
 import { Lifecycle } from './lifecycle.ts';
@@ -63,9 +63,15 @@ export interface ServiceOptions {
   readonly unknownPaths?: InjectionToken<UnknownPathHandler> | undefined;
   /** What `/readyz?verbose` shows, by name. */
   readonly dependencies?: Readonly<Record<string, DependencyCheck>>;
-  /** Keeps `/readyz` at 503 while it names problems; absent, a service that runs is ready. */
-  readonly readiness?: ReadinessCheck;
   readonly logFields?: LogFields | undefined;
+  /** Turns a request away before it takes part in the limits; probes and open paths are not asked about. */
+  readonly authorize?: (request: FastifyRequest) => RequestError | undefined;
+  /** Paths that are served as probes are: without authorization and outside of the limits. */
+  readonly openPaths?: readonly string[];
+  /** Adds to what `/readyz` says. */
+  readonly readiness?: () => Readiness;
+  /** Writes refusals in another shape than OpenAI's. */
+  readonly errorResponse?: ErrorWriter;
 }
 
 /**
@@ -82,7 +88,9 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   const filter = new ErrorFilter(logger, 2 * bodyLimitBytes, pendingBodies, {
     observer,
     logFields,
+    errorResponse: options.errorResponse,
   });
+  const openPaths = new Set([...probePaths, ...(options.openPaths ?? [])]);
 
   const http = {
     requestTimeout: readTimeoutMs,
@@ -151,11 +159,14 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   fastify.addHook('onRequest', (request, reply, done) => {
     void reply.header(requestIdHeader, request.id);
     if (!request.is404) {
-      if (probePaths.has(request.routeOptions.url ?? '')) done();
-      else {
-        observer?.arrived(request);
-        admit(request, reply, done);
+      if (openPaths.has(request.routeOptions.url ?? '')) {
+        done();
+        return;
       }
+      observer?.arrived(request);
+      const refused = options.authorize?.(request);
+      if (refused) filter.answer(refused, request, reply);
+      else admit(request, reply, done);
       return;
     }
     const path = request.url.split('?', 1)[0] ?? '';
@@ -197,7 +208,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
       providers: [
         Lifecycle,
         { provide: dependencyChecks, useValue: options.dependencies ?? {} },
-        { provide: readinessCheck, useValue: options.readiness ?? (() => []) },
+        { provide: readinessCheck, useValue: options.readiness ?? (() => ({})) },
       ],
       exports: [Lifecycle],
     },

@@ -1,7 +1,12 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '@nestjs/common';
 import { requestIdHeader } from '@llm-d/gateway';
-import { CoordinatorError, InternalError, toErrorResponse } from '@llm-d/pipeline';
+import {
+  CoordinatorError,
+  type ErrorResponse,
+  InternalError,
+  toErrorResponse,
+} from '@llm-d/pipeline';
 import { type Logger } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { type EdgeObserver } from './edge-observer.ts';
@@ -12,10 +17,15 @@ import { sendAndClose } from './send-and-close.ts';
 /** What log lines about a request hold besides its id. */
 export type LogFields = (request: IncomingMessage) => object | undefined;
 
-/** Who hears of errors besides the client; each may be absent. */
+/** Writes an error for the client. */
+export type ErrorWriter = (error: CoordinatorError, requestId: string) => ErrorResponse;
+
+/** Who hears of errors besides the client, and what the client gets; each may be absent. */
 export interface Watchers {
   readonly observer?: EdgeObserver | undefined;
   readonly logFields?: LogFields | undefined;
+  /** OpenAI's error object when absent. */
+  readonly errorResponse?: ErrorWriter | undefined;
 }
 
 /** The one place that turns an exception at the edge into an OpenAI-shaped answer. */
@@ -26,18 +36,20 @@ export class ErrorFilter implements ExceptionFilter {
   readonly #pending: PendingBodies;
   readonly #observer: EdgeObserver | undefined;
   readonly #logFields: LogFields;
+  readonly #errorResponse: ErrorWriter;
 
   constructor(
     logger: Logger,
     lingerBytes: number,
     pending: PendingBodies,
-    { observer, logFields = () => undefined }: Watchers = {},
+    { observer, logFields = () => undefined, errorResponse = toErrorResponse }: Watchers = {},
   ) {
     this.#logger = logger;
     this.#lingerBytes = lingerBytes;
     this.#pending = pending;
     this.#observer = observer;
     this.#logFields = logFields;
+    this.#errorResponse = errorResponse;
   }
 
   catch(error: unknown, host: ArgumentsHost): void {
@@ -54,7 +66,8 @@ export class ErrorFilter implements ExceptionFilter {
     else this.#logger.info({ ...ids, status, code, error: message }, 'request refused');
     const response = reply.raw;
     const isOpen = !response.destroyed && !response.writableEnded;
-    const answer = isOpen && !response.headersSent ? toErrorResponse(error, request.id) : undefined;
+    const answer =
+      isOpen && !response.headersSent ? this.#errorResponse(error, request.id) : undefined;
     this.#observer?.refused(request, {
       error,
       requestBytes: readBytes(request, error),

@@ -5,14 +5,21 @@ import { Lifecycle } from './lifecycle.ts';
 /** Asks one dependency whether it can be used; rejects with the reason when it cannot. */
 export type DependencyCheck = () => Promise<unknown>;
 
+/** What a service adds to its readiness, at the moment of the probe; to be told without a wait. */
+export interface Readiness {
+  /** Takes the place of `ok` and makes the probe answer 503. */
+  readonly unready?: string | undefined;
+  /** Why it cannot take work although it runs, each with what mends it; any makes the probe answer 503. */
+  readonly problems?: readonly string[];
+  /** Shown beside the status, whatever it is; the answer is JSON then. */
+  readonly facts?: Readonly<Record<string, string>>;
+}
+
+/** Name of the function that tells it, injected into the controller. */
+export const readinessCheck = Symbol('readinessCheck');
+
 /** Name of the dependencies that `/readyz?verbose` shows, injected into the controller. */
 export const dependencyChecks = Symbol('dependencyChecks');
-
-/** Says why a service cannot take work although it runs; empty when it can. Asked at every probe, so it must be cheap. */
-export type ReadinessCheck = () => readonly string[];
-
-/** Name of the check that `/readyz` asks, injected into the controller. */
-export const readinessCheck = Symbol('readinessCheck');
 
 /** Paths that are answered whatever the process is busy with. */
 export const probePaths: ReadonlySet<string> = new Set(['/healthz', '/health', '/readyz']);
@@ -35,12 +42,12 @@ export function isProbe(url: string): boolean {
 export class HealthController {
   readonly #lifecycle: Lifecycle;
   readonly #checks: Readonly<Record<string, DependencyCheck>>;
-  readonly #readiness: ReadinessCheck;
+  readonly #readiness: () => Readiness;
 
   constructor(
     lifecycle: Lifecycle,
     @Inject(dependencyChecks) checks: Readonly<Record<string, DependencyCheck>>,
-    @Inject(readinessCheck) readiness: ReadinessCheck,
+    @Inject(readinessCheck) readiness: () => Readiness,
   ) {
     this.#lifecycle = lifecycle;
     this.#checks = checks;
@@ -55,15 +62,15 @@ export class HealthController {
 
   @Get('/readyz')
   async ready(@Query('verbose') verbose: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const problems = this.#readiness();
-    const running = problems.length > 0 ? 'not ready' : 'ok';
+    const { unready, problems = [], facts } = this.#readiness();
+    const running = unready ?? (problems.length > 0 ? 'not ready' : 'ok');
     const status = this.#lifecycle.isDraining ? 'draining' : running;
     void reply.code(status === 'ok' ? 200 : 503);
-    if (verbose === undefined) await reply.send([status, ...problems].join('\n'));
-    else {
-      const dependencies = await this.#dependencies();
-      await reply.send({ status, dependencies, ...(problems.length > 0 && { problems }) });
-    }
+    const told = { status, ...facts, ...(problems.length > 0 && { problems }) };
+    if (verbose !== undefined) {
+      await reply.send({ ...told, dependencies: await this.#dependencies() });
+    } else if (facts) await reply.send(told);
+    else await reply.send([status, ...problems].join('\n'));
   }
 
   async #dependencies(): Promise<Record<string, string>> {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { parseListenAddress } from './listen-address.ts';
+import { isLoopback, parseListenAddress } from './listen-address.ts';
 
 describe('parseListenAddress', () => {
   it.each([
@@ -27,5 +27,24 @@ describe('parseListenAddress', () => {
     '[]:80',
   ])('refuses %p', (text) => {
     expect(parseListenAddress(text)).toBeUndefined();
+  });
+});
+
+describe('isLoopback', () => {
+  it.each([
+    { host: '127.0.0.1', expected: true },
+    { host: '127.1.2.3', expected: true },
+    { host: '::1', expected: true },
+    { host: 'localhost', expected: true },
+    { host: '0.0.0.0', expected: false },
+    { host: '::', expected: false },
+    { host: '10.0.0.1', expected: false },
+    { host: '127.evil.example', expected: false },
+  ])('$host: $expected', ({ host, expected }) => {
+    expect(isLoopback({ host, port: 1 })).toBe(expected);
+  });
+
+  it('every interface is no loopback', () => {
+    expect(isLoopback({ port: 1 })).toBe(false);
   });
 });

@@ -17,3 +17,8 @@ export function parseListenAddress(text: string): ListenAddress | undefined {
   const host = match[1] ?? match[2];
   return host === undefined || host === '' ? { port } : { host, port };
 }
+
+/** Whether only this machine can reach an address. */
+export function isLoopback({ host }: ListenAddress): boolean {
+  return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host ?? '');
+}

@@ -27,7 +27,11 @@ class AnySource implements MediaSource {
     );
   }
 
-  checkDataUri(uri: Uint8Array, modality: string, limits: MediaLimits): void {
+  faultOf({ detail }: { detail: string }): Error {
+    return new Error(detail);
+  }
+
+  checkDataUri(uri: Uint8Array, modality: string, limits: MediaLimits): number {
     this.checked.push([modality, Buffer.from(uri).toString()]);
     if (limits.allowedTypes?.audio?.includes('audio/wav') === false) {
       throw Object.assign(new Error('no'), {
@@ -35,7 +39,10 @@ class AnySource implements MediaSource {
         ...{ safeMessage: 'type audio/wav is not accepted', index: undefined },
       });
     }
+    return 1;
   }
+
+  repairDataUri(): undefined {}
 }
 
 let rig: Rig;

@@ -14,6 +14,12 @@ export const flag = setting('true or false', (value) =>
   typeof value === 'boolean' ? value : undefined,
 );
 
+export const httpAddress = setting('an http address such as http://render:8000', (address) =>
+  typeof address === 'string' && URL.canParse(address) && /^https?:/.test(address)
+    ? address
+    : undefined,
+);
+
 const overrides = "Overrides the pipeline's key.";
 
 /** The key of the pipeline section, written into the params of the steps that use it. */

@@ -1,4 +1,4 @@
-import { duration, oneOf, setting } from '@llm-d/config';
+import { duration, oneOf } from '@llm-d/config';
 import { apiPaths } from '@llm-d/gateway';
 import { type JsonSpan } from '@llm-d/json-document';
 import {
@@ -14,7 +14,7 @@ import { z } from 'zod';
 import { kwargsOf, readGenerateInput, readTokenIds } from './generate-input.ts';
 import { captureHeaders, readLeg } from './leg.ts';
 import { refuseOtherMedia } from './other-media.ts';
-import { bytesPerMb, count, positiveInteger } from './params.ts';
+import { bytesPerMb, count, httpAddress, positiveInteger } from './params.ts';
 import { isInside, readPlaceholder } from './placeholders.ts';
 import { checkPlaceholders, checkTokenCount } from './prompt-limits.ts';
 
@@ -28,11 +28,9 @@ const withoutTensors = { mm_payload: 'none', return_mm_kwargs: false };
 export const render = defineStep({
   type,
   params: z.strictObject({
-    address: setting('an http address such as http://render:8000', (address) =>
-      typeof address === 'string' && URL.canParse(address) && /^https?:/.test(address)
-        ? address
-        : undefined,
-    ).describe("The render service; the client's path and `/render` are appended."),
+    address: httpAddress.describe(
+      "The render service; the client's path and `/render` are appended.",
+    ),
     timeout: duration.prefault('30s').describe('Whole call with its body; 0 = no limit.'),
     max_idle_conns_per_host: count
       .prefault(100)

@@ -4,6 +4,7 @@ import {
   type MediaLimits,
   type MediaReference,
   type MediaSource,
+  type ReportedMediaFault,
   type RequestContext,
 } from '@llm-d/pipeline';
 import { requestContext } from '@llm-d/pipeline/testing';
@@ -32,6 +33,7 @@ class Fault extends Error {
 class SmallSource implements MediaSource {
   readonly asked: { references: readonly MediaReference[]; limits: MediaLimits }[] = [];
   readonly checked: string[] = [];
+  inlineBytes = 0;
   /** Never answers; ends with the signal. */
   isStalled = false;
 
@@ -43,8 +45,10 @@ class SmallSource implements MediaSource {
     references: readonly MediaReference[],
     limits: MediaLimits,
     signal: AbortSignal,
+    inlineBytes: number,
   ): Promise<readonly MediaContent[]> {
-    this.asked.push({ references, limits });
+    this.inlineBytes = inlineBytes;
+    if (references.length > 0) this.asked.push({ references, limits });
     if (this.isStalled) {
       await new Promise((_, reject) => {
         signal.addEventListener('abort', () => reject(signal.reason as Error));
@@ -63,11 +67,21 @@ class SmallSource implements MediaSource {
     });
   }
 
-  checkDataUri(uri: Uint8Array): void {
+  checkDataUri(uri: Uint8Array): number {
     const text = Buffer.from(uri).toString();
     this.checked.push(text);
     if (!/^data:image\/\w+;base64,/i.test(text))
       throw new Fault('media_type', 400, 'an image type is expected');
+    if (text.includes('-')) throw new Fault('media_data_uri_invalid', 400, 'not standard base64');
+    return text.length;
+  }
+
+  repairDataUri(uri: Uint8Array): Uint8Array {
+    return Buffer.from(Buffer.from(uri).toString().replaceAll('-', '+'));
+  }
+
+  faultOf({ code, detail, index }: ReportedMediaFault): Error {
+    return new Fault(code, 400, detail, index);
   }
 }
 
@@ -215,6 +229,39 @@ describe('replace-media-urls', () => {
     expect(ctx.media).toEqual([]);
   });
 
+  it('counts inline items towards the total of the request', async () => {
+    const uri = 'data:image/png;base64,eA==';
+    await run(requestContext({ body: bodyOf(part(uri), part('http://media/png/a'), part(uri)) }));
+    expect(media.inlineBytes).toBe(2 * uri.length);
+  });
+
+  it('[120] repairs inline items only where that is allowed', async () => {
+    const body = bodyOf(part('data:image/png;base64,a-b='), part('http://media/png/a'));
+    const refused = run(requestContext({ body }));
+    await expect(refused).rejects.toMatchObject({ code: 'media_data_uri_invalid' });
+    const ctx = requestContext({ body });
+    await run(ctx, { repair_data_uris: true });
+    expect(ctx.body.toString()).toBe(
+      bodyOf(part('data:image/png;base64,a+b='), part('data:image/png;base64,YQ==')),
+    );
+  });
+
+  it.each([
+    { policy: 'map', originStatus: 401, status: 400 },
+    { policy: 'forward', originStatus: 401, status: 401 },
+    { policy: 'forward', originStatus: 404, status: 404 },
+    { policy: 'forward', originStatus: 429, status: 400 },
+    { policy: 'forward', originStatus: 500, status: 400 },
+    { policy: 'forward', originStatus: undefined, status: 400 },
+  ])('with $policy makes $status of an origin’s $originStatus', async (row) => {
+    const { policy, originStatus, status } = row;
+    media.fetchMany = () =>
+      Promise.reject(Object.assign(new Fault('media_x', 400, 'no', 0), { originStatus }));
+    const ctx = requestContext({ body: bodyOf(part('http://media/png/a')) });
+    const refused = run(ctx, { origin_status_policy: policy });
+    await expect(refused).rejects.toMatchObject({ status });
+  });
+
   it('passes the client’s leaving on to the downloads', async () => {
     const client = new AbortController();
     media.isStalled = true;
@@ -228,7 +275,9 @@ describe('replace-media-urls', () => {
   it('lets faults of its own through', async () => {
     const broken: MediaSource = {
       checkLimits() {},
-      checkDataUri() {},
+      checkDataUri: () => 0,
+      repairDataUri: () => undefined,
+      faultOf: ({ detail }) => new Error(detail),
       fetchMany: () => Promise.reject(new TypeError('bug')),
     };
     const ctx = requestContext({ body: bodyOf(part('http://media/png/a')) });
@@ -248,6 +297,12 @@ describe('the parameters of replace-media-urls', () => {
       allowedDomains: [],
       maxModalityBytes: {},
       allowedTypes: {},
+      maxRedirects: 5,
+      maxRetries: 1,
+      contentCheck: 'sniff',
+      decodesStrictly: false,
+      cacheMode: 'default',
+      transcodeImageTypes: [],
     });
   });
 
@@ -262,6 +317,17 @@ describe('the parameters of replace-media-urls', () => {
       max_video_download_size: 7,
       allowed_audio_content_types: ['audio/WAV'],
       allowed_image_content_types: [],
+      max_redirects: 0,
+      max_retries: 3,
+      content_check: 'strict',
+      strict_decode: true,
+      cache: 'no-store',
+      transcode_image_types: ['image/avif'],
+      transform: 'fit',
+      transform_max_pixels: 1_003_520,
+      transform_factor: 32,
+      transform_output: 'png',
+      transform_background: '#000000',
     };
     await run(requestContext({ body: bodyOf(part('http://media/png/a')) }), params);
     expect(media.asked[0]?.limits).toEqual({
@@ -273,6 +339,21 @@ describe('the parameters of replace-media-urls', () => {
       allowedDomains: ['media'],
       maxModalityBytes: { video: 7_340_032 },
       allowedTypes: { audio: ['audio/wav'], image: [] },
+      maxRedirects: 0,
+      maxRetries: 3,
+      contentCheck: 'strict',
+      decodesStrictly: true,
+      cacheMode: 'no-store',
+      transcodeImageTypes: ['image/avif'],
+      transform: {
+        mode: 'fit',
+        factor: 32,
+        minPixels: 3_136,
+        maxPixels: 1_003_520,
+        output: 'png',
+        background: '#000000',
+        bakesOrientation: false,
+      },
     });
   });
 
@@ -290,6 +371,13 @@ describe('the parameters of replace-media-urls', () => {
     { params: { max_video_download_size: 0 }, key: 'max_video_download_size' },
     { params: { allowed_audio_content_types: 'audio/wav' }, key: 'allowed_audio_content_types' },
     { params: { allowed_video_content_types: [5] }, key: 'allowed_video_content_types: 0' },
+    { params: { max_retries: -1 }, key: 'max_retries' },
+    { params: { content_check: 'loose' }, key: 'content_check' },
+    { params: { origin_status_policy: 'relay' }, key: 'origin_status_policy' },
+    { params: { transform: 'fit' }, key: 'transform_max_pixels' },
+    { params: { transform: 'fill' }, key: 'transform' },
+    { params: { transform_background: 'white' }, key: 'transform_background' },
+    { params: { transcode_image_types: ['image/svg+xml'] }, key: 'transcode_image_types: 0' },
     { params: { modalities: ['text'] }, key: 'modalities: 0' },
     { params: { modalities: 'image' }, key: 'modalities' },
     { params: { allowed_domains: 'media' }, key: 'allowed_domains' },

@@ -1,4 +1,3 @@
-import { duration, oneOf, text } from '@llm-d/config';
 import { JsonRaw, replaceValue, type SpanPatch } from '@llm-d/json-document';
 import {
   BadRequestError,
@@ -7,96 +6,26 @@ import {
   type MediaContent,
   type MediaLimits,
   MediaRefusedError,
-  type Modality,
+  type MediaSource,
 } from '@llm-d/pipeline';
-import { z } from 'zod';
 import { audioUri } from './inline-audio.ts';
 import { type MediaPart, mediaParts } from './media-parts.ts';
+import { downloads } from './media-downloads.ts';
 import { modalityNotServed } from './other-media.ts';
-import { bytesPerMb, count, flag, mediaMb, positiveInteger } from './params.ts';
+import { mediaLimits, replaceMediaUrlsParams } from './replace-media-urls-params.ts';
 
-const ownMb = (what: string) =>
-  mediaMb.optional().describe(`MB of one ${what}; absent = \`max_download_size\`.`);
-const ownTypes = (builtIn: string) =>
-  z
-    .array(text, { error: 'a list of media types' })
-    .optional()
-    .describe(`Types accepted instead of ${builtIn}; empty = any.`);
-
-const modalities = ['image', 'video', 'audio'] as const;
-
-/** Values by modality, without those that are not configured. */
-function byModality<T, R>(
-  values: Readonly<Record<Modality, T | undefined>>,
-  convert: (value: T) => R,
-): Partial<Record<Modality, R>> {
-  const own: Partial<Record<Modality, R>> = {};
-  for (const modality of modalities) {
-    const value = values[modality];
-    if (value !== undefined) own[modality] = convert(value);
-  }
-  return own;
-}
+const type = 'replace-media-urls';
 
 /** Makes every media part self-contained: downloads what is given by URL and puts it in as a `data:` URI. */
 export const replaceMediaUrls = defineStep({
-  type: 'replace-media-urls',
-  params: z.strictObject({
-    download_timeout: duration
-      .prefault('10s')
-      .describe('Whole time of one item: name resolution, redirects and body.'),
-    max_concurrent_downloads: positiveInteger
-      .prefault(10)
-      .describe('Downloads of one request at the same time.'),
-    max_multimodal_entries: count.prefault(0).describe('Media items of one request; 0 = no limit.'),
-    max_download_size: mediaMb.prefault(10).describe('MB of one item.'),
-    // Keeps the body of the legs below common gateway limits.
-    max_total_download_size: mediaMb.prefault(48).describe('MB of all items of one request.'),
-    allow_private_networks: flag
-      .prefault(false)
-      .describe('Opens the private IPv4 ranges (RFC 1918) and nothing else.'),
-    allowed_domains: z
-      .array(z.string(), { error: 'a list of host names' })
-      .prefault([])
-      .describe('Hosts that may be asked; empty = any that the address guard allows.'),
-    modalities: z
-      .array(oneOf(...modalities))
-      .prefault(['image'])
-      .describe('Kinds of media that are made self-contained; others pass untouched.'),
-    max_image_download_size: ownMb('image'),
-    max_video_download_size: ownMb('video clip'),
-    max_audio_download_size: ownMb('audio clip'),
-    allowed_image_content_types: ownTypes('JPEG, PNG, GIF and WebP'),
-    allowed_video_content_types: ownTypes('MP4, WebM and QuickTime'),
-    allowed_audio_content_types: ownTypes('WAV, MP3, Ogg, FLAC, MP4 and WebM'),
-  }),
-  create(params, { media, hasTokensInLegs }) {
+  type,
+  params: replaceMediaUrlsParams,
+  create(params, { media, openUpstream, hasTokensInLegs }) {
     const maxEntries = params.max_multimodal_entries;
-    const limits: MediaLimits = {
-      downloadTimeoutMs: params.download_timeout,
-      maxConcurrentDownloads: params.max_concurrent_downloads,
-      maxDownloadBytes: params.max_download_size * bytesPerMb,
-      maxTotalDownloadBytes: params.max_total_download_size * bytesPerMb,
-      allowPrivateNetworks: params.allow_private_networks,
-      allowedDomains: params.allowed_domains,
-      maxModalityBytes: byModality(
-        {
-          image: params.max_image_download_size,
-          video: params.max_video_download_size,
-          audio: params.max_audio_download_size,
-        },
-        (size) => size * bytesPerMb,
-      ),
-      allowedTypes: byModality(
-        {
-          image: params.allowed_image_content_types,
-          video: params.allowed_video_content_types,
-          audio: params.allowed_audio_content_types,
-        },
-        (types) => types.map((type) => type.trim().toLowerCase()),
-      ),
-    };
+    const limits = mediaLimits(params);
+    const policy = params.origin_status_policy;
     media.checkLimits(limits);
+    const download = downloads(type, params, { media, openUpstream });
     return async (ctx) => {
       const parts = mediaParts(ctx, params.modalities);
       if (maxEntries > 0 && parts.length > maxEntries) {
@@ -108,6 +37,8 @@ export const replaceMediaUrls = defineStep({
       const other = hasTokensInLegs && parts.find(({ modality }) => modality !== 'image');
       if (other) throw modalityNotServed(other.modality, `${other.path}.type`);
       const remote: MediaPart[] = [];
+      const patches: SpanPatch[] = [];
+      let inlineBytes = 0;
       for (const item of parts) {
         const bytes = item.url.plainBytes() ?? Buffer.from(item.url.text() ?? '');
         if (item.format === undefined && !isDataUri(bytes)) {
@@ -115,15 +46,20 @@ export const replaceMediaUrls = defineStep({
           continue;
         }
         const uri = item.format === undefined ? bytes : audioUri(item, bytes);
-        await refusing([item], () => media.checkDataUri(uri, item.modality, limits));
-      }
-      if (remote.length > 0) {
-        const references = remote.map(({ url, modality }) => ({ url: url.text() ?? '', modality }));
-        const contents = await refusing(remote, () =>
-          media.fetchMany(references, limits, ctx.signal),
+        const checked = await refusing([item], policy, () =>
+          checkInline(uri, item, { media, limits, repairs: params.repair_data_uris }),
         );
-        ctx.body = ctx.body.patch(contents.flatMap((content, i) => inlined(remote[i], content)));
+        inlineBytes += checked.byteLength;
+        if (checked.repaired) patches.push(checked.repaired);
       }
+      const references = remote.map(({ url, modality }) => ({ url: url.text() ?? '', modality }));
+      if (parts.length > 0) {
+        const contents = await refusing(remote, policy, () =>
+          download(references, limits, ctx, inlineBytes),
+        );
+        patches.push(...contents.flatMap((content, i) => inlined(remote[i], content)));
+      }
+      if (patches.length > 0) ctx.body = ctx.body.patch(patches);
       // Render describes images only, and features are matched with these entries by position.
       const images = parts.filter(({ modality }) => modality === 'image');
       ctx.media = images.map(({ modality, part }) => ({ modality, part }));
@@ -138,6 +74,34 @@ function isDataUri(url: Uint8Array): boolean {
   return scheme.every((byte, i) => byte === ((url[i] ?? 0) | 0x20));
 }
 
+/** What is done about inline items. */
+interface InlineRules {
+  readonly media: MediaSource;
+  readonly limits: MediaLimits;
+  readonly repairs: boolean;
+}
+
+/** The bytes of an inline item, and the edit that repairs it where that is needed and allowed. */
+function checkInline(
+  uri: Uint8Array,
+  item: MediaPart,
+  { media, limits, repairs }: InlineRules,
+): { readonly byteLength: number; readonly repaired?: SpanPatch } {
+  try {
+    return { byteLength: media.checkDataUri(uri, item.modality, limits) };
+  } catch (error) {
+    const isMalformed = isMediaFault(error) && error.code === 'media_data_uri_invalid';
+    const repaired = repairs && isMalformed ? media.repairDataUri(uri) : undefined;
+    if (repaired === undefined) throw error;
+    const byteLength = media.checkDataUri(repaired, item.modality, limits);
+    // Plain base64 has no head of its own; the one of the URI was made here.
+    const start = item.format === undefined ? 0 : repaired.indexOf(comma) + 1;
+    const text = new JsonRaw([quote, repaired.subarray(start), quote]);
+    return { byteLength, repaired: replaceValue(item.url, text) };
+  }
+}
+
+const comma = 0x2c;
 const quote = Buffer.from('"');
 
 function inlined(item: MediaPart | undefined, content: MediaContent): SpanPatch[] {
@@ -147,13 +111,30 @@ function inlined(item: MediaPart | undefined, content: MediaContent): SpanPatch[
   return [replaceValue(item.url, new JsonRaw([start, payload, quote]))];
 }
 
+/** Statuses of an origin that may pass; they are never the client's fault. */
+const passing = new Set([408, 425, 429]);
+
 /** Names the part that a media fault is about. */
-async function refusing<T>(items: readonly MediaPart[], work: () => T | Promise<T>): Promise<T> {
+async function refusing<T>(
+  items: readonly MediaPart[],
+  policy: 'map' | 'forward',
+  work: () => T | Promise<T>,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (!isMediaFault(error)) throw error;
     const item = items[error.index ?? 0];
-    throw new MediaRefusedError(error, { cause: error, ...(item ? { param: item.path } : {}) });
+    const { originStatus = 0, stepStatus } = error;
+    const isForwarded =
+      policy === 'forward' &&
+      originStatus >= 400 &&
+      originStatus < 500 &&
+      !passing.has(originStatus);
+    throw new MediaRefusedError(
+      error,
+      { cause: error, ...(item ? { param: item.path } : {}) },
+      isForwarded ? originStatus : stepStatus,
+    );
   }
 }

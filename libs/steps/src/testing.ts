@@ -19,8 +19,13 @@ import { buildPipeline } from './build-pipeline.ts';
 /** Takes every inline item and has no other; for tests that are not about media. */
 export const inlineMedia: MediaSource = {
   checkLimits() {},
-  checkDataUri() {},
-  fetchMany: () => Promise.reject(new Error('no media by URL in this test')),
+  faultOf: ({ detail }) => new Error(detail),
+  checkDataUri: () => 0,
+  repairDataUri: () => undefined,
+  fetchMany: (references) =>
+    references.length === 0
+      ? Promise.resolve([])
+      : Promise.reject(new Error('no media by URL in this test')),
 };
 
 /** A worker's or render service's answer, or a client's request, below `testdata/`. */
@@ -172,3 +177,15 @@ export const seedWire: StepDependencies['wire'] = {
   legRequestId: 'shared',
   pinHeader: 'x-prefill-pin-host-port',
 };
+
+/** One item as a media fetcher sends it. */
+export function frame(
+  bytes: Uint8Array = Buffer.alloc(0),
+  type = 'image/png',
+  byteLength = bytes.length,
+): Buffer {
+  const header = Buffer.from(JSON.stringify({ content_type: type, byte_length: byteLength }));
+  const head = Buffer.alloc(4);
+  head.writeUInt32BE(header.length);
+  return Buffer.concat([head, header, bytes]);
+}

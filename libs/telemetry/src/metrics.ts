@@ -13,6 +13,7 @@ import { type ErrorCode, errorCode } from './error-code.ts';
 import { executionPath } from './execution-path.ts';
 import { memo } from './memo.ts';
 import { metricFamilies, type WatchedAdmission } from './metric-families.ts';
+import { MediaMetrics, type WatchedMedia } from './media-metrics.ts';
 import { type MetricsText, metricsText } from './metrics-text.ts';
 import { type ModelSeries, ModelTable } from './model-table.ts';
 
@@ -67,6 +68,9 @@ export class CoordinatorMetrics implements RequestObserver {
     admission: () => this.#admission,
   });
   #admission: WatchedAdmission | undefined;
+  #watchedMedia: WatchedMedia | undefined;
+  /** Those of the media fetcher. */
+  readonly media = new MediaMetrics(this.registry, () => this.#watchedMedia);
   readonly #models = new ModelTable(this.#families);
   readonly #stepsRunning = new Map<string, number>();
   readonly #unreadableUsage = this.#families.unreadableUsage.labels();
@@ -163,6 +167,11 @@ export class CoordinatorMetrics implements RequestObserver {
   /** Shows the limits of a service from here on. */
   watchAdmission(admission: WatchedAdmission): void {
     this.#admission = admission;
+  }
+
+  /** Shows what a media fetcher does from here on. */
+  watchMedia(media: WatchedMedia): void {
+    this.#watchedMedia = media;
   }
 
   /** A hand-off was offered or came to its end. */

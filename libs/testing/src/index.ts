@@ -1,6 +1,7 @@
 export { formatJson } from './format-json.ts';
 export { expectGolden } from './golden.ts';
 export { type RedisServer, startRedis } from './redis.ts';
+export { type RedisClusterServers, startRedisCluster } from './redis-cluster.ts';
 export {
   type Answer,
   type Ending,

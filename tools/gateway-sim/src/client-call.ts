@@ -5,8 +5,8 @@ import { answerText, forward } from './forward.ts';
 import { headersWithout, strippedOnPublic } from './headers.ts';
 import { type Leg } from './leg-log.ts';
 
-/** Paths a client may call (deploy.md 1.3). */
-const clientPath =
+/** Paths that a client may call, without their query. */
+export const clientPath =
   /^(\/v1\/(chat\/completions|completions|responses|models)|\/inference\/v1\/generate)\/?$|^\/v1\/requests\/[^/]+$/;
 
 /** A client's call: its phase and pin headers are taken off, then the coordinator gets it as it comes. */

@@ -4,6 +4,7 @@ import { type IncomingHttpHeaders } from 'node:http';
 /** Headers that would let a client choose pods or play a phase; gone before routing (deploy.md 1.4). */
 export const strippedOnPublic: readonly string[] = [
   'epp-profile',
+  'x-llm-d-epp-profile',
   'x-gateway-destination-endpoint',
   'x-gateway-destination-endpoint-subset',
   'x-prefiller-host-port',

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { demoPhoto, toDataUri } from './demo-photo.ts';
 import { readEvents } from './read-events.ts';
 import { type Stack } from './stack.ts';
 import { type Span } from './waterfall.ts';
@@ -29,7 +28,7 @@ export interface Demo {
 /** Sends a question with a photo, hands each piece of the answer to `onText`, and looks at what every process recorded. */
 export async function runDemo(
   stack: Stack,
-  options: { prompt: string; image?: string | undefined },
+  options: { prompt: string; imageUrl: string },
   onText: (text: string) => void,
 ): Promise<Demo> {
   const id = `demo-${randomUUID()}`;
@@ -46,7 +45,7 @@ export async function runDemo(
           role: 'user',
           content: [
             { type: 'text', text: options.prompt },
-            { type: 'image_url', image_url: { url: await toDataUri(options.image ?? demoPhoto) } },
+            { type: 'image_url', image_url: { url: options.imageUrl } },
           ],
         },
       ],

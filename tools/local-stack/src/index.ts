@@ -1,12 +1,17 @@
 export { ChildFailedError } from './child-group.ts';
+export {
+  coordinatorConfig,
+  type CoordinatorPlace,
+  type CoordinatorSettings,
+} from './coordinator-config.ts';
 export { runQueueDemo, type QueueDemo } from './demo-queue.ts';
-export { findRedis, type FoundRedis } from './find-redis.ts';
-export { type QueueSettings } from './queue.ts';
 export { demoPhoto } from './demo-photo.ts';
+export { findRedis, type FoundRedis } from './find-redis.ts';
 export { freePorts } from './free-ports.ts';
+export { type QueueSettings } from './queue.ts';
 export { readEvents } from './read-events.ts';
 export {
-  type CoordinatorSettings,
+  type MediaFetcherSettings,
   type Pod,
   type Stack,
   type StackOptions,

@@ -1,8 +1,10 @@
 import { ChildFailedError } from './child-group.ts';
+import { demoPhoto, toDataUri } from './demo-photo.ts';
 import { runDemo } from './demo.ts';
 import { runQueueDemo } from './demo-queue.ts';
-import { findRedis } from './find-redis.ts';
 import { type Options, readOptions, usage } from './options.ts';
+import { findRedis, type FoundRedis } from './find-redis.ts';
+import { startPhotoOrigin } from './photo-origin.ts';
 import { type Stack, startStack } from './stack.ts';
 import { waterfall } from './waterfall.ts';
 
@@ -33,18 +35,29 @@ async function main(options: Options): Promise<number> {
   const workerEnv = { SIM_ITL_MS: String(tokenIntervalMs) };
   // A server of its own first: one that somebody runs may be set up for other things.
   const redis = findRedis({ PATH: process.env['PATH'] }) ?? findRedis(process.env);
-  const queue = redis && { redis };
   const hasOwnUrl = redis !== undefined && 'url' in redis;
-  const stack = await startStack({ directory: options.directory, workerEnv, queue }, stop);
+  say(`The media fetcher keeps its cache in ${describeRedis(redis)}.`);
+  const photo = options.image ?? demoPhoto;
+  const origin = options.isByUrl ? await startPhotoOrigin(photo) : undefined;
+  const imageUrl = origin?.url ?? (await toDataUri(photo));
+  const config = origin ? { allowed_private_cidrs: [`${origin.address}/32`] } : {};
+  const { directory } = options;
+  const parts = { mediaFetcher: { redis, config }, queue: redis && { redis } };
+  const stack = await startStack({ directory, workerEnv, ...parts }, stop).catch(
+    (error: unknown) => {
+      origin?.close();
+      throw error;
+    },
+  );
   const end = Promise.race([stop, stack.children.failed]);
   try {
     say(
       `The stack runs (${((performance.now() - start) / 1000).toFixed(1)} s to start). Asking it:`,
     );
-    say(
-      `\n  ${options.prompt}   [photo: ${options.image ?? 'tools/local-stack/photo/harbour.jpg'}]\n`,
-    );
-    const { result, spans } = await Promise.race([runDemo(stack, options, write), end]);
+    const shown = origin?.url ?? options.image ?? 'tools/local-stack/photo/harbour.jpg';
+    say(`\n  ${options.prompt}   [photo: ${shown}]\n`);
+    const question = { prompt: options.prompt, imageUrl };
+    const { result, spans } = await Promise.race([runDemo(stack, question, write), end]);
     say(`\n\nHow the coordinator spent ${result.ms} ms:\n\n${waterfall(spans)}\n`);
     const queued = await Promise.race([askQueue(stack, say), end]);
     // A server that somebody runs for other things may refuse, and says why in the log.
@@ -55,8 +68,18 @@ async function main(options: Options): Promise<number> {
     say(addresses(stack, options));
     return await end;
   } finally {
+    origin?.close();
     await stack.stop();
   }
+}
+
+function describeRedis(redis: FoundRedis | undefined): string {
+  if (redis === undefined) {
+    return 'its own memory (with redis-server or valkey-server installed, or REDIS_URL, also in Redis)';
+  }
+  return 'url' in redis
+    ? 'its memory and the Redis of REDIS_URL'
+    : `its memory and ${redis.program}`;
 }
 
 /** Queues a request too, where there is a Redis for it. */
@@ -87,6 +110,7 @@ function addresses(stack: Stack, { directory }: Options): string {
   gateway        ${stack.publicUrl}   (clients; legs go to ${stack.internalUrl})
   coordinator    ${stack.coordinatorUrl}   (metrics: ${stack.coordinatorMetricsUrl})
   render-shim    ${stack.renderUrl}
+  media-fetcher  ${stack.mediaFetcherUrl}   (metrics: ${stack.mediaFetcherUrl}/metrics)
 ${pods}
 ${stack.asyncBrokerUrl === undefined ? '' : `  async-broker   ${stack.asyncBrokerUrl}\n`}  logs           ${directory}/logs
 

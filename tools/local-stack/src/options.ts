@@ -10,6 +10,8 @@ export interface Options {
   readonly prompt: string;
   /** A picture file for the demo; the shipped photo when left out. */
   readonly image?: string | undefined;
+  /** Send the picture by URL, so that the media fetcher downloads it. */
+  readonly isByUrl: boolean;
   /** Where logs and generated configuration go. */
   readonly directory: string;
 }
@@ -19,6 +21,7 @@ export const usage = `Usage: npm start -- [options]
   --json          the last line is one JSON object
   --prompt TEXT   the question of the demo
   --image FILE    a picture (JPEG, PNG, WebP or GIF) in place of the shipped photo
+  --by-url        sends it by URL: the media fetcher downloads it from an address of this machine
   --dir FOLDER    where logs go (.local-stack)`;
 
 /** @throws TypeError for an unknown flag. */
@@ -30,6 +33,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       json: { type: 'boolean', default: false },
       prompt: { type: 'string', default: 'What do you see on this photo? Answer in one sentence.' },
       image: { type: 'string' },
+      'by-url': { type: 'boolean', default: false },
       dir: { type: 'string', default: '.local-stack' },
       help: { type: 'boolean', short: 'h', default: false },
     },
@@ -40,6 +44,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
     isJson: values.json,
     prompt: values.prompt,
     image: values.image,
+    isByUrl: values['by-url'],
     directory: values.dir,
   };
 }

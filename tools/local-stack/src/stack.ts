@@ -1,7 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ChildGroup, type ChildSpec } from './child-group.ts';
+import { coordinatorConfig, type CoordinatorSettings } from './coordinator-config.ts';
+import { cacheFlags, type FoundRedis } from './find-redis.ts';
 import { freePorts } from './free-ports.ts';
 import { queueParts, queuePorts, type QueueSettings } from './queue.ts';
 
@@ -22,6 +25,16 @@ export interface StackOptions {
   readonly gatewayFlags?: readonly string[];
   /** Of the coordinator behind the public listener. */
   readonly coordinator?: CoordinatorSettings;
+  /** Runs a media fetcher, which downloads for all coordinators; without it they download themselves. */
+  readonly mediaFetcher?: MediaFetcherSettings;
+}
+
+/** The media fetcher of a stack. */
+export interface MediaFetcherSettings {
+  /** Keys that are laid over the generated configuration. */
+  readonly config?: Readonly<Record<string, unknown>>;
+  /** Where its cache is kept beside its own memory; a program is started. */
+  readonly redis?: FoundRedis | undefined;
 }
 
 /** One simulated worker. */
@@ -40,6 +53,8 @@ export interface Stack {
   readonly internalUrl: string;
   readonly gatewayAdminUrl: string;
   readonly renderUrl: string;
+  /** Undefined without one. */
+  readonly mediaFetcherUrl: string | undefined;
   /** What runs queued requests; undefined without a queue. */
   readonly asyncBrokerUrl: string | undefined;
   /** The coordinator behind the public listener, addressed directly. */
@@ -52,26 +67,9 @@ export interface Stack {
   stop(): Promise<void>;
 }
 
-/** What differs between the coordinators of one stack. */
-export interface CoordinatorSettings {
-  readonly usesOpenAiFormat?: boolean;
-  /** Step types in order; steps that need params get them. */
-  readonly steps?: readonly string[];
-  /** A step before them. */
-  readonly firstStep?: object | undefined;
-  /** Another render service than the stack's own. */
-  readonly renderUrl?: string;
-  /** Sections that are laid over the generated configuration. */
-  readonly server?: Readonly<Record<string, unknown>>;
-  readonly gateway?: Readonly<Record<string, unknown>>;
-  readonly pipeline?: Readonly<Record<string, unknown>>;
-  readonly env?: Readonly<Record<string, string>>;
-}
-
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const script = (folder: string): string => join(root, folder, 'dist/main.js');
 const host = '127.0.0.1';
-const cascade = ['replace-media-urls', 'render', 'encode'];
 
 /**
  * Starts gateway, render-shim, workers and coordinator on free ports of loopback. When `stop` rejects in the meantime, the
@@ -91,7 +89,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const podNames = (['encode', 'prefill', 'decode'] as const).flatMap((role) =>
     Array.from({ length: workers[role] }, (_, i) => ({ role, name: `${role}-${i}` })),
   );
-  const ports = await freePorts(7 + queuePorts + podNames.length * 3);
+  const ports = await freePorts(9 + queuePorts + podNames.length * 3);
   const next = (): number => ports.pop() ?? 0;
   const url = (port: number): string => `http://${host}:${port}`;
   const [publicPort, internalPort, adminPort] = [next(), next(), next()];
@@ -108,9 +106,10 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
       dispatchUrl: url(publicPort),
       ports: [next(), next()],
     });
-  const isConcurrent = kvConnector === 'kv-sglang';
-  const lastSteps = isConcurrent ? ['prefill-decode'] : ['prefill', 'decode'];
   const [internalUrl, renderUrl] = [url(internalPort), url(renderPort)];
+  const media =
+    options.mediaFetcher &&
+    mediaFetcherSpecs(options.mediaFetcher, { directory, port: next(), redisPort: next() });
 
   const podSpecs = podNames.map(({ role, name }) => {
     const port = next();
@@ -135,28 +134,11 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
   const pods = podSpecs.map(({ pod }) => pod);
 
   const coordinatorSpec = (name: string, port: number, settings: CoordinatorSettings) => {
-    const steps = (settings.steps ?? [...cascade, ...lastSteps]).map((type) =>
-      type === 'render'
-        ? { type, params: { address: settings.renderUrl ?? renderUrl, mm_payload: 'auto' } }
-        : { type },
+    const place = { gatewayUrl: internalUrl, renderUrl, kvConnector, ecConnector };
+    const config = coordinatorConfig(
+      { ...place, listenAddress: `${host}:${port}` },
+      { ...settings, media: { ...media?.params, ...settings.media } },
     );
-    const config = {
-      server: {
-        listen_addr: `${host}:${port}`,
-        metrics_port: 0,
-        upstream_errors: 'relay',
-        ...settings.server,
-      },
-      gateway: { address: internalUrl, ...settings.gateway },
-      pipeline: {
-        kv_connector: kvConnector,
-        ec_connector: ecConnector,
-        use_openai_format: settings.usesOpenAiFormat ?? true,
-        kv_release: 'decode',
-        steps: settings.firstStep ? [settings.firstStep, ...steps] : steps,
-        ...settings.pipeline,
-      },
-    };
     const file = join(directory, `${name}.yaml`);
     // JSON is valid YAML.
     writeFileSync(file, `${JSON.stringify(config, null, 2)}\n`);
@@ -197,8 +179,8 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     },
   });
   try {
-    const all = [...podSpecs.map(({ spec }) => spec), render, gateway, coordinator];
-    if (queue) all.push(...queue.children);
+    const own = [render, gateway, coordinator, ...(media?.specs ?? []), ...(queue?.children ?? [])];
+    const all = [...podSpecs.map(({ spec }) => spec), ...own];
     await Promise.race([children.start(all), ...(stop ? [stop] : [])]);
   } catch (error) {
     await children.stopAll();
@@ -210,6 +192,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     internalUrl,
     gatewayAdminUrl: url(adminPort),
     renderUrl,
+    mediaFetcherUrl: media?.url,
     asyncBrokerUrl: queue?.url,
     coordinatorUrl: url(coordinatorPort),
     coordinatorDebugUrl: url(debugPort),
@@ -221,5 +204,44 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
       return url(port);
     },
     stop: () => children.stopAll(),
+  };
+}
+
+/** A media fetcher on loopback, its cache, and what coordinators need to use it. */
+function mediaFetcherSpecs(
+  { config, redis }: MediaFetcherSettings,
+  place: { readonly directory: string; readonly port: number; readonly redisPort: number },
+) {
+  const { directory, port, redisPort } = place;
+  const url = `http://${host}:${port}`;
+  const ownRedis: ChildSpec[] =
+    redis && 'program' in redis
+      ? [
+          {
+            name: 'redis-cache',
+            program: redis.program,
+            args: cacheFlags(host, redisPort),
+            readyUrl: `tcp://${host}:${redisPort}`,
+          },
+        ]
+      : [];
+  const redisUrl =
+    redis && 'url' in redis ? redis.url : redis ? `redis://${host}:${redisPort}` : '';
+  const token = randomUUID();
+  const file = join(directory, 'media-fetcher.yaml');
+  const written = { listen: `${host}:${port}`, cache: { enabled: true }, ...config };
+  writeFileSync(file, `${JSON.stringify(written, null, 2)}\n`);
+  const fetcher: ChildSpec = {
+    name: 'media-fetcher',
+    script: script('apps/media-fetcher'),
+    args: ['--config', file],
+    // Secrets, in the case of a URL with a password: they are in no file.
+    env: { MEDIA_TOKENS: token, MEDIA_CACHE_REDIS_URL: redisUrl },
+    readyUrl: `${url}/readyz`,
+  };
+  return {
+    url,
+    specs: [...ownRedis, fetcher],
+    params: { mode: 'remote', address: url, token },
   };
 }

@@ -4,7 +4,10 @@ import { findCommands } from './facts.mjs';
 import { prepare, runQuietly } from './prepare.mjs';
 import { planRedis, redisCommands } from './redis-plan.mjs';
 
-const stack = ['coordinator', 'render-shim', 'gateway-sim', 'worker-sim', 'local-stack'];
+const stack = [
+  ...['coordinator', 'render-shim', 'media-fetcher'],
+  ...['gateway-sim', 'worker-sim', 'local-stack'],
+];
 
 /** What each npm script runs, and the packages that must be built for it. */
 const programs = {

@@ -55,6 +55,15 @@ describe('the gates of a process', () => {
     expect(await gates.pass(request())).toEqual({ kind: 'refuse' });
   });
 
+  it('close a lane for as long as the target asks', async () => {
+    const { gates } = open();
+    gates.close('batch', 30);
+    gates.close('batch', 1);
+    expect(await gates.pass(request())).toEqual({ kind: 'refuse' });
+    await new Promise((resolve) => setTimeout(resolve, 40));
+    await enter(gates);
+  });
+
   it('have a request wait in hand until the window opens', async () => {
     const { gates } = open({ aimd: new Aimd(6, limits) });
     const first = await enter(gates);

@@ -50,6 +50,8 @@ export class LaneGates {
   readonly #onHeldUp: (reason: GateReason, lane: string) => void;
   readonly #budgets = new Map<string, number>();
   readonly #inFlight = new Map<string, number>();
+  /** When a lane opens again that the target had closed, on `performance.now()`. */
+  readonly #opensAt = new Map<string, number>();
 
   constructor(settings: GateSettings, onHeldUp: (reason: GateReason, lane: string) => void) {
     this.#settings = settings;
@@ -65,8 +67,15 @@ export class LaneGates {
     return this.#budgets.get(lane) ?? 1;
   }
 
+  /** Closes a lane for a while, for all that is not yet through. */
+  close(lane: string, pauseMs: number): void {
+    const opensAt = performance.now() + pauseMs;
+    this.#opensAt.set(lane, Math.max(this.#opensAt.get(lane) ?? 0, opensAt));
+  }
+
   /** Tickets of a lane that may be in hand at once. */
   slots(lane: string): number {
+    if (performance.now() < (this.#opensAt.get(lane) ?? 0)) return 0;
     return slotsWithin(this.#settings.slots, this.budget(lane));
   }
 

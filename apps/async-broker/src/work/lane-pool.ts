@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { allocateSlots, type Broker, type LaneBacklog, type LaneWorker } from '@llm-d/broker';
+import {
+  allocateSlots,
+  type Broker,
+  type LaneBacklog,
+  type LaneWorker,
+  type Ticket,
+} from '@llm-d/broker';
 import { type Logger } from '@llm-d/telemetry';
 import { type LaneGates } from '../gates/lane-gates.ts';
 import { type Runs } from './run.ts';
@@ -33,8 +39,6 @@ interface Lane {
   isPaused: boolean;
   slots: number;
   backlog: LaneBacklog | undefined;
-  /** `performance.now()` until which the target asked for a pause. */
-  pausedUntil: number;
   /** When a ticket was last seen to run, or none to wait. */
   aliveAt: number;
 }
@@ -87,10 +91,9 @@ export class LanePool {
 
   /** Takes nothing from a lane for a while. */
   pauseLane(name: string, pauseMs: number): void {
+    this.#options.gates.close(name, pauseMs);
     const lane = this.#lanes.get(name);
-    if (!lane) return;
-    lane.pausedUntil = Math.max(lane.pausedUntil, performance.now() + pauseMs);
-    this.#setSlots(lane, 0);
+    if (lane) this.#setSlots(lane, 0);
   }
 
   /**
@@ -119,12 +122,16 @@ export class LanePool {
       if (this.#lanes.has(name) || signal.aborted) continue;
       const options = {
         lane: name,
-        handle: runner.handle,
+        handle: (ticket: Ticket, lock: AbortSignal) =>
+          // A worker that waits for a ticket takes one more after it was paused.
+          signal.aborted ? backToQueue : runner.handle(ticket, lock),
         concurrency: gates.slots(name) || 1,
         lockMs,
         stalledIntervalMs,
         onError: (error: Error) => {
-          logger.warn({ lane: name, error: error.message }, 'lane worker');
+          // BullMQ names jobs in its messages, and who knows an id may read its result.
+          const text = error.message.replaceAll(/r~\S+/g, '(ticket)');
+          logger.warn({ lane: name, error: text }, 'lane worker');
         },
       };
       const worker = await broker.openLaneWorker(options, signal);
@@ -133,7 +140,6 @@ export class LanePool {
         isPaused: false,
         slots: options.concurrency,
         backlog: undefined,
-        pausedUntil: 0,
         aliveAt: performance.now(),
       });
       onLane?.(name);
@@ -158,10 +164,8 @@ export class LanePool {
       })),
       slots,
     );
-    const now = performance.now();
     for (const [name, lane] of lanes) {
-      const isClosed = now < lane.pausedUntil;
-      this.#setSlots(lane, isClosed ? 0 : Math.min(shares.get(name) ?? 0, gates.slots(name)));
+      this.#setSlots(lane, Math.min(shares.get(name) ?? 0, gates.slots(name)));
     }
   }
 
@@ -221,6 +225,8 @@ export class LanePool {
     }
   }
 }
+
+const backToQueue = Promise.resolve({ kind: 'delay', delayMs: 0 } as const);
 
 async function untilIdle(workers: readonly LaneWorker[], limitMs: number): Promise<void> {
   const limit = AbortSignal.timeout(limitMs);

@@ -107,7 +107,8 @@ export class TicketRunner {
       case 'ended':
         return { fault: faultOf(run.signal.reason) };
       case 'go':
-        return this.#throughGates(hand, lease, entry.passage);
+        // Without `await` the lease would be given back at once.
+        return await this.#throughGates(hand, lease, entry.passage);
     }
   }
 
@@ -262,16 +263,19 @@ export class TicketRunner {
     return result === 'ok' ? end : { kind: 'done' };
   }
 
-  /** To another worker, at once: what Redis does not hear of now the sweeper or the stall check finds. */
+  /**
+   * To another worker, at once: what Redis does not hear of now the sweeper or the stall check finds. BullMQ's way back to
+   * the front (`moveToWait`) wakes nobody when a ticket has a priority; a delay of nothing does.
+   */
   async #handOver({ run }: Hand): Promise<TicketEnd> {
     const { dispatch } = this.#options;
     try {
       const until = performance.now() + handOverMs;
       const parking = () => dispatch.park(run.ref, run.token, { isRetry: false });
       const result = await persistently(parking, { until });
-      return { kind: result === 'ok' ? 'return' : 'done' };
+      return result === 'ok' ? { kind: 'delay', delayMs: 0 } : { kind: 'done' };
     } catch {
-      return { kind: 'return' };
+      return { kind: 'delay', delayMs: 0 };
     }
   }
 }

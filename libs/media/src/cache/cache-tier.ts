@@ -60,6 +60,8 @@ export interface CacheTier {
   write(key: string, media: CachedMedia): Promise<void>;
   /** Keeps a failure until its time; media under the key stay. */
   writeFailure(key: string, failure: CachedFailure): Promise<void>;
+  /** Bytes by their digest, whatever URL they came from; undefined when they are not here. */
+  readBytes(digest: string): Promise<Buffer | undefined>;
   /** Forgets what is under the key. */
   delete(key: string): Promise<void>;
 }

@@ -1,7 +1,7 @@
 import { type Download } from '../download.ts';
 import { type Body, discard, singleHeader } from '../read-body.ts';
 import { type CachedEntry } from './cache-tier.ts';
-import { type CacheLoad } from './media-cache.ts';
+import { type CacheLoad } from './cache-query.ts';
 
 /** The headers that ask whether a stored copy is still right; the strong sign wins over the date. */
 export function validators({ etag, lastModified }: CachedEntry): Record<string, string> {

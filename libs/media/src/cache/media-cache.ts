@@ -1,7 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { MediaError } from '../media-error.ts';
 import { type MediaResult } from '../media-result.ts';
 import { toMediaError } from '../transport-error.ts';
+import { awaitOther } from './await-other.ts';
+import { type CacheLoad, type CacheQuery, type CacheStatus, type CacheUse } from './cache-query.ts';
 import {
   type CachedEntry,
   type CachedMedia,
@@ -10,16 +11,11 @@ import {
   type SharedTier,
   type TierAnswer,
 } from './cache-tier.ts';
-import { defaultFreshnessRules, type FreshnessRules, type Hop, lifetimeOf } from './freshness.ts';
+import { defaultFreshnessRules, type FreshnessRules } from './freshness.ts';
 import { digestOf } from './keys.ts';
 import { failureAgain, rememberedFailure } from './negative.ts';
-
-/** How a call uses the cache; `reload` downloads in any case and stores what came. */
-export type CacheMode = 'default' | 'reload' | 'no-store' | 'only-if-cached';
-
-/** What the cache did for one reference. */
-export type CacheStatus =
-  'hit' | 'miss' | 'revalidated' | 'stale' | 'coalesced' | 'bypass' | 'negative';
+import { newEntry } from './new-entry.ts';
+import { SingleFlight } from './single-flight.ts';
 
 /** Construction of a `MediaCache`. */
 export interface MediaCacheConfig {
@@ -34,46 +30,10 @@ export interface MediaCacheConfig {
   /** Asked after memory, and the place of the locks between processes. The cache closes it. */
   readonly shared?: SharedTier;
   /** Told once per reference. Must not throw. */
-  readonly onUse?: (status: CacheStatus) => void;
+  readonly onUse?: (status: CacheStatus, tier: CacheUse['tier']) => void;
   readonly now?: () => number;
 }
 
-/** What the download of a query is told, and what it tells. */
-export interface CacheLoad {
-  /** Media that the origin may confirm with 304; the download asks with their validators. */
-  readonly stored: CachedMedia | undefined;
-  /** Set by the download when the body is whole. */
-  answer?: {
-    readonly hops: readonly Hop[];
-    readonly isNotModified: boolean;
-    readonly contentTypeHeader: string | undefined;
-    readonly isCloseDelimited: boolean;
-  };
-}
-
-/** One reference looked for in the cache. */
-export interface CacheQuery {
-  /** From `urlKey`. */
-  readonly key: string;
-  /** Text of everything else that decides the result: equal queries share one download. */
-  readonly limits: string;
-  readonly mode: CacheMode;
-  readonly timeoutMs: number;
-  /** Judges stored bytes by the rules of the call; throws MediaError. */
-  readonly judge: (media: CachedMedia) => MediaResult;
-  /** Downloads and judges. */
-  readonly load: (load: CacheLoad, signal: AbortSignal) => Promise<MediaResult>;
-}
-
-interface Flight {
-  readonly promise: Promise<MediaResult>;
-  readonly controller: AbortController;
-  waiters: number;
-}
-
-/** How often the store is asked whether another process is ready: the pause grows from first to last. */
-const firstPollMs = 25;
-const lastPollMs = 100;
 /** A lock outlives the longest download by this, so that only a process that died loses it. */
 const lockSlackMs = 2_000;
 
@@ -89,7 +49,7 @@ export class MediaCache {
   readonly #rules: FreshnessRules;
   readonly #now: () => number;
   readonly #tiers: readonly CacheTier[];
-  readonly #flights = new Map<string, Flight>();
+  readonly #flights = new SingleFlight<MediaResult>();
   readonly #refreshing = new Set<string>();
   readonly #background = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();
@@ -111,35 +71,78 @@ export class MediaCache {
     return this.#config.namespace ?? '';
   }
 
+  /** Callers that wait for a download that another caller began. */
+  get waiting(): number {
+    return this.#flights.waiting;
+  }
+
   /** The media of a query; rejects with MediaError. `signal` takes only this caller out. */
   async get(query: CacheQuery, signal: AbortSignal): Promise<MediaResult> {
     signal.throwIfAborted();
     if (query.mode === 'no-store') {
-      this.#note('bypass');
-      return query.load({ stored: undefined }, signal);
+      const result = await query.load({ stored: undefined }, signal);
+      return this.#told(used(result, 'bypass'));
     }
     const name = `${query.key} ${query.mode} ${query.limits}`;
-    const running = this.#flights.get(name);
-    if (running !== undefined) {
-      this.#note('coalesced');
-    }
-    const flight = running ?? this.#start(name, query);
-    const { promise: left, reject } = Promise.withResolvers<never>();
-    const leave = (): void => {
-      reject(toMediaError(signal.reason, 'headers', 'media'));
-    };
-    signal.addEventListener('abort', leave, { once: true });
-    flight.waiters += 1;
     try {
-      return await Promise.race([flight.promise, left]);
-    } finally {
-      signal.removeEventListener('abort', leave);
-      flight.waiters -= 1;
-      if (flight.waiters === 0 && this.#flights.get(name) === flight) {
-        this.#flights.delete(name);
-        flight.controller.abort(signal.reason);
+      const { value, isJoined } = await this.#flights.run(
+        name,
+        (flight) => this.#find(query, flight),
+        signal,
+      );
+      return this.#told(isJoined ? used(value, 'coalesced') : value);
+    } catch (error) {
+      if (error instanceof MediaError && error.code !== 'media_cancelled') {
+        this.#config.onUse?.(error.isRemembered ? 'negative' : 'miss', 'none');
+      }
+      throw error;
+    }
+  }
+
+  /** Stored bytes by their SHA-256 in hex; undefined when no tier has them. */
+  async bytes(digest: string): Promise<Buffer | undefined> {
+    for (const tier of this.#tiers) {
+      const bytes = await tier.readBytes(digest);
+      if (bytes !== undefined) {
+        return bytes;
       }
     }
+    return undefined;
+  }
+
+  /** What `keepDerived` kept under the name; undefined when no tier has it. */
+  async derived(name: string): Promise<{ bytes: Buffer; contentType: string } | undefined> {
+    for (const tier of this.#tiers) {
+      const { media } = await tier.read(name);
+      if (media !== undefined) {
+        return { bytes: media.bytes, contentType: media.entry.contentTypeHeader ?? '' };
+      }
+    }
+    return undefined;
+  }
+
+  /** Keeps what was made of stored bytes, as long as those; does not wait for it. */
+  keepDerived(
+    name: string,
+    { bytes, contentType }: { bytes: Buffer; contentType: string },
+    ttlMs: number,
+  ): void {
+    if (ttlMs <= 0) {
+      return;
+    }
+    const now = this.#now();
+    const entry: CachedEntry = {
+      digest: digestOf(bytes),
+      contentTypeHeader: contentType,
+      isCloseDelimited: false,
+      etag: undefined,
+      lastModified: undefined,
+      fetchedAt: now,
+      freshUntil: now + ttlMs,
+      keepUntil: now + ttlMs,
+      mustRevalidate: true,
+    };
+    this.#later(this.#all((tier) => tier.write(name, { entry, bytes })));
   }
 
   /** Resolves when what is being written is written. */
@@ -156,44 +159,32 @@ export class MediaCache {
     await this.#config.shared?.close();
   }
 
-  #start(name: string, query: CacheQuery): Flight {
-    const controller = new AbortController();
-    const promise = this.#find(query, controller.signal);
-    const flight: Flight = { promise, controller, waiters: 0 };
-    this.#flights.set(name, flight);
-    const end = (): void => {
-      if (this.#flights.get(name) === flight) {
-        this.#flights.delete(name);
-      }
-    };
-    promise.then(end, end);
-    return flight;
-  }
-
   async #find(query: CacheQuery, signal: AbortSignal): Promise<MediaResult> {
-    let found: CachedMedia | undefined;
+    const { memory } = this.#config;
     let { shared } = this.#config;
+    const asked: Asked = { query, found: undefined, isBypassed: false, signal };
     if (query.mode === 'reload') {
       shared = undefined;
     } else {
       for (const tier of this.#tiers) {
         const answer = await tier.read(query.key);
-        const result = this.#use(answer, query);
+        const result = this.#use(answer, query, tier);
         if (result !== undefined) {
           if (tier === shared && answer.media !== undefined) {
-            this.#later(this.#config.memory.write(query.key, answer.media));
+            this.#later(memory.write(query.key, answer.media));
           }
           return result;
         }
-        found = answer.media ?? found;
+        asked.found = answer.media ?? asked.found;
         // It took its time-out already and must not take another.
         if (answer.isUnavailable) {
           shared = undefined;
+          asked.isBypassed = true;
         }
       }
+      const { found } = asked;
       if (found !== undefined && this.#mayServe(found, this.#rules.staleWhileRevalidateMs)) {
-        const result = query.judge(found);
-        this.#note('stale');
+        const result = this.#copy(query, found, 'stale', memory);
         this.#refresh(query, found);
         return result;
       }
@@ -203,17 +194,16 @@ export class MediaCache {
     }
     const lock = await shared?.lock(query.key, query.timeoutMs + lockSlackMs);
     if (lock === undefined || shared === undefined) {
-      return this.#download(query, found, undefined, signal);
+      return this.#download(asked, undefined);
     }
     if (lock === 'held') {
-      const result = await this.#awaitOther(shared, query, found, signal);
-      return result ?? this.#download(query, found, undefined, signal);
+      const result = await this.#awaitOther(shared, asked);
+      return result ?? this.#download(asked, undefined);
     }
-    // Another process may have been ready between the look and the lock.
-    const answer = await shared.read(query.key);
     let result: MediaResult | undefined;
     try {
-      result = this.#use(answer, query);
+      // Another process may have been ready between the look and the lock.
+      result = this.#use(await shared.read(query.key), query, shared);
     } catch (error) {
       this.#later(lock.release());
       throw error;
@@ -222,26 +212,44 @@ export class MediaCache {
       this.#later(lock.release());
       return result;
     }
-    return this.#download(query, found, lock, signal);
+    return this.#download(asked, lock);
   }
 
   /** What can be used without asking the origin; undefined when nothing can. Throws MediaError. */
-  #use({ media, failure }: TierAnswer, query: CacheQuery): MediaResult | undefined {
+  #use(
+    { media, failure }: TierAnswer,
+    query: CacheQuery,
+    tier: CacheTier,
+  ): MediaResult | undefined {
     if (media !== undefined && this.#now() < media.entry.freshUntil) {
-      const result = query.judge(media);
-      this.#note('hit');
-      return result;
+      return this.#copy(query, media, 'hit', tier);
     }
     if (failure === undefined || (failure.limits ?? query.limits) !== query.limits) {
       return undefined;
     }
-    const isStaleGood =
-      failure.retryable && media !== undefined && this.#mayServe(media, this.#rules.staleIfErrorMs);
-    this.#note(isStaleGood ? 'stale' : 'negative');
-    if (isStaleGood) {
-      return query.judge(media);
+    if (
+      failure.retryable &&
+      media !== undefined &&
+      this.#mayServe(media, this.#rules.staleIfErrorMs)
+    ) {
+      return this.#copy(query, media, 'stale', tier);
     }
     throw failureAgain(failure);
+  }
+
+  /** A stored copy, judged by the rules of the call. Throws MediaError. */
+  #copy(query: CacheQuery, media: CachedMedia, status: CacheStatus, tier: CacheTier): MediaResult {
+    return query.judge(media).with({ cache: this.#useOf(status, tier.name, media.entry) });
+  }
+
+  #useOf(status: CacheStatus, tier: CacheUse['tier'], entry: CachedEntry | undefined): CacheUse {
+    const now = this.#now();
+    return {
+      status,
+      tier,
+      ageMs: entry === undefined ? 0 : Math.max(0, now - entry.fetchedAt),
+      ttlMs: entry === undefined ? 0 : Math.max(0, entry.freshUntil - now),
+    };
   }
 
   #mayServe({ entry }: CachedMedia, staleMs: number): boolean {
@@ -251,43 +259,25 @@ export class MediaCache {
   /** Waits for the process that holds the lock; undefined when it left nothing that can be used. */
   async #awaitOther(
     shared: SharedTier,
-    query: CacheQuery,
-    found: CachedMedia | undefined,
-    signal: AbortSignal,
+    { query, found, signal }: Asked,
   ): Promise<MediaResult | undefined> {
-    const endsAt = performance.now() + query.timeoutMs;
-    for (let pauseMs = firstPollMs; ; pauseMs = Math.min(pauseMs * 1.5, lastPollMs)) {
-      const withJitter = pauseMs * (0.75 + 0.5 * Math.random());
-      try {
-        await sleep(withJitter, undefined, { signal });
-      } catch {
-        throw toMediaError(signal.reason, 'headers', 'media');
-      }
-      // In this order: who releases the lock has written before.
-      const isLocked = await shared.isLocked(query.key);
-      const answer = await shared.read(query.key);
+    let result: MediaResult | undefined;
+    await awaitOther(shared, query, signal, (answer) => {
       const { media } = answer;
-      const result = this.#use(answer, query);
-      if (result !== undefined) {
-        return result;
-      }
+      result = this.#use(answer, query, shared);
       // The other has just asked the origin, which is as good as asking it again.
       if (media !== undefined && media.entry.fetchedAt !== found?.entry.fetchedAt) {
-        this.#note('hit');
-        return query.judge(media);
+        result ??= this.#copy(query, media, 'hit', shared);
       }
-      if (!isLocked || answer.isUnavailable || performance.now() >= endsAt) {
-        return undefined;
-      }
-    }
+      return result !== undefined;
+    });
+    return result;
   }
 
   /** Downloads, stores what came in the background, and gives the lock back after that. */
   async #download(
-    query: CacheQuery,
-    found: CachedMedia | undefined,
+    { query, found, isBypassed, signal }: Asked,
     lock: CacheLock | undefined,
-    signal: AbortSignal,
   ): Promise<MediaResult> {
     const load: CacheLoad = {
       stored: found !== undefined && hasValidator(found.entry) ? found : undefined,
@@ -295,9 +285,15 @@ export class MediaCache {
     let written: Promise<unknown> = Promise.resolve();
     try {
       const result = await query.load(load, signal);
-      this.#note(load.answer?.isNotModified === true ? 'revalidated' : 'miss');
-      written = this.#store(query, load, result, found);
-      return result;
+      const fresh = newEntry(load, result.bytes, this.#now(), this.#rules);
+      if (fresh !== undefined) {
+        written = this.#all((tier) => tier.write(query.key, fresh));
+      } else if (found !== undefined) {
+        written = this.#all((tier) => tier.delete(query.key));
+      }
+      const isConfirmed = load.answer?.isNotModified === true;
+      const status = isConfirmed ? 'revalidated' : isBypassed ? 'bypass' : 'miss';
+      return result.with({ cache: this.#useOf(status, 'none', fresh?.entry) });
     } catch (error) {
       const failure = toMediaError(error, 'headers', 'media');
       const isRemembered = this.#config.negative !== false && failure.code !== 'media_cancelled';
@@ -313,8 +309,7 @@ export class MediaCache {
         found !== undefined &&
         this.#mayServe(found, this.#rules.staleIfErrorMs)
       ) {
-        this.#note('stale');
-        return query.judge(found);
+        return this.#copy(query, found, 'stale', this.#config.memory);
       }
       throw failure;
     } finally {
@@ -322,51 +317,10 @@ export class MediaCache {
     }
   }
 
-  #store(
-    { key }: CacheQuery,
-    { answer, stored }: CacheLoad,
-    { bytes }: MediaResult,
-    found: CachedMedia | undefined,
-  ): Promise<unknown> {
-    const now = this.#now();
-    const lifetime = answer && lifetimeOf(answer.hops, now, this.#rules);
-    if (answer === undefined || lifetime === undefined) {
-      return found === undefined ? Promise.resolve() : this.#all((tier) => tier.delete(key));
-    }
-    const headers = answer.hops.at(-1)?.headers ?? {};
-    const header = (name: string): string | undefined => {
-      const value = headers[name];
-      return typeof value === 'string' ? value : undefined;
-    };
-    if (answer.isNotModified && stored !== undefined) {
-      // The bytes are the ones that were confirmed; only their times change.
-      const old = stored.entry;
-      const saysNothing = header('cache-control') === undefined && header('expires') === undefined;
-      const gainMs = saysNothing ? now - old.fetchedAt : 0;
-      const times = saysNothing
-        ? { freshUntil: old.freshUntil + gainMs, keepUntil: old.keepUntil + gainMs }
-        : lifetime;
-      const mustRevalidate = lifetime.mustRevalidate || (saysNothing && old.mustRevalidate);
-      const entry = { ...old, ...times, mustRevalidate, fetchedAt: now };
-      return this.#all((tier) => tier.write(key, { entry, bytes: stored.bytes }));
-    }
-    // After a redirect a validator would be shown to another origin than the one that gave it.
-    const isDirect = answer.hops.length === 1;
-    const entry: CachedEntry = {
-      ...lifetime,
-      digest: digestOf(bytes),
-      contentTypeHeader: answer.contentTypeHeader,
-      isCloseDelimited: answer.isCloseDelimited,
-      etag: isDirect ? header('etag') : undefined,
-      lastModified: isDirect ? header('last-modified') : undefined,
-      fetchedAt: now,
-    };
-    return this.#all((tier) => tier.write(key, { entry, bytes }));
-  }
-
   /** Asks the origin again while the stale copy is served; one at a time per key. */
   #refresh(query: CacheQuery, found: CachedMedia): void {
-    if (this.#refreshing.has(query.key) || this.#closing.signal.aborted) {
+    const { signal } = this.#closing;
+    if (this.#refreshing.has(query.key) || signal.aborted) {
       return;
     }
     this.#refreshing.add(query.key);
@@ -375,7 +329,7 @@ export class MediaCache {
         const ttlMs = query.timeoutMs + lockSlackMs;
         const lock = await this.#config.shared?.lock(query.key, ttlMs);
         if (lock !== 'held') {
-          await this.#download(query, found, lock, this.#closing.signal);
+          await this.#download({ query, found, isBypassed: false, signal }, lock);
         }
       } catch {
         // Remembered where that helps; the caller has its copy.
@@ -395,7 +349,27 @@ export class MediaCache {
     this.#background.add(tracked);
   }
 
-  #note(status: CacheStatus): void {
-    this.#config.onUse?.(status);
+  /** Tells what was done for one reference. */
+  #told(result: MediaResult): MediaResult {
+    const { cache } = result.facts;
+    if (cache !== undefined) {
+      this.#config.onUse?.(cache.status, cache.tier);
+    }
+    return result;
   }
+}
+
+/** One look into the cache, as far as it has come. */
+interface Asked {
+  readonly query: CacheQuery;
+  /** A copy that may not be used as it is. */
+  found: CachedMedia | undefined;
+  /** Whether the shared tier could not be asked. */
+  isBypassed: boolean;
+  readonly signal: AbortSignal;
+}
+
+function used(result: MediaResult, status: CacheStatus): MediaResult {
+  const { cache = { tier: 'none' as const, ageMs: 0, ttlMs: 0 } } = result.facts;
+  return result.with({ cache: { ...cache, status } });
 }

@@ -79,6 +79,16 @@ export class MemoryTier implements CacheTier {
     return Promise.resolve();
   }
 
+  readBytes(digest: string): Promise<Buffer | undefined> {
+    const now = this.#now();
+    for (const { media, keepUntil } of this.#slots.values()) {
+      if (media?.entry.digest === digest && now < keepUntil) {
+        return Promise.resolve(media.bytes);
+      }
+    }
+    return Promise.resolve(undefined);
+  }
+
   delete(key: string): Promise<void> {
     this.#put(key, undefined, undefined, 0);
     return Promise.resolve();

@@ -74,6 +74,7 @@ export const failureAgain = ({ safeMessage, code, ...failure }: CachedFailure): 
     kind: failure.kind,
     stepStatus: failure.stepStatus,
     retryable: failure.retryable,
+    isRemembered: true,
     logDetail: `${safeMessage} (remembered)`,
     ...(failure.originStatus !== undefined && { originStatus: failure.originStatus }),
     ...(failure.limit !== undefined && { limit: failure.limit }),

@@ -16,12 +16,16 @@ import {
   type TierAnswer,
 } from './cache-tier.ts';
 import { digestOf } from './keys.ts';
-import { parseEntry, parseFailure } from './stored-values.ts';
+import { KnownDigests } from './known-digests.ts';
+import { Seal } from './seal.ts';
+import { parseEntry, parseFailure, writeEntry } from './stored-values.ts';
 
 /** Construction of a `RedisTier`; what is absent has the default of media-fetcher.md 6.7 and 6.8. */
 export interface RedisTierConfig {
   /** `redis://` or `rediss://`. */
   readonly url: string;
+  /** Lets readers tell bytes that were written by those who know it from others. */
+  readonly secret?: string;
   /** Longest wait for index, failures and locks; 200. */
   readonly controlTimeoutMs?: number;
   /** Longest wait for bytes; 1000. */
@@ -50,6 +54,9 @@ const blobConnections = 2;
 const releaseScript =
   "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 
+/** Derived bytes have names that say so. */
+const indexKey = (key: string): string => `mf1:${key.startsWith('t:') ? '' : 'u:'}${key}`;
+
 const unavailable: TierAnswer = { ...nothing, isUnavailable: true };
 
 /** Redis as shared cache: an index by URL key, bytes by their digest, failures, and locks. */
@@ -60,6 +67,8 @@ export class RedisTier implements SharedTier {
   readonly #now: () => number;
   readonly #control: RedisClient;
   readonly #blobs: readonly RedisClient[];
+  readonly #seal: Seal;
+  readonly #known = new KnownDigests();
   #turn = 0;
   #pendingBytes = 0;
   #failures = 0;
@@ -71,6 +80,7 @@ export class RedisTier implements SharedTier {
   constructor(config: RedisTierConfig) {
     const { url, controlTimeoutMs = 200, blobTimeoutMs = 1_000 } = config;
     this.#config = config;
+    this.#seal = new Seal(config.secret ?? '');
     this.#server = redactRedisUrl(url);
     this.#now = config.now ?? Date.now;
     const open = (name: string, commandTimeoutMs: number): RedisClient =>
@@ -90,8 +100,11 @@ export class RedisTier implements SharedTier {
   }
 
   async read(key: string): Promise<TierAnswer> {
+    // One round trip for a URL that this process has seen: what its bytes were, they are as a rule still.
+    const known = this.#known.get(key);
+    const early = known === undefined ? undefined : this.#bytes(known);
     const [index, negative] = await Promise.all([
-      this.#run(() => this.#control.get(`mf1:u:${key}`)),
+      this.#run(() => this.#control.get(indexKey(key))),
       this.#run(() => this.#control.get(`mf1:n:${key}`)),
     ]);
     if (index === undefined && negative === undefined) {
@@ -100,25 +113,47 @@ export class RedisTier implements SharedTier {
     const now = this.#now();
     const parsedFailure = negative ? parseFailure(negative) : undefined;
     const failure = parsedFailure && now < parsedFailure.until ? parsedFailure : undefined;
-    const entry = index ? parseEntry(index) : undefined;
-    if (entry === undefined || now >= entry.keepUntil) {
+    const stored = index ? parseEntry(index) : undefined;
+    if (stored === undefined || now >= stored.entry.keepUntil) {
+      this.#known.delete(key);
       return { media: undefined, failure, isUnavailable: false };
     }
-    const blobKey = `mf1:b:${entry.digest}`;
-    const bytes = await this.#run(() => this.#blob().getBuffer(blobKey));
-    if (bytes === undefined) {
-      return { media: undefined, failure, isUnavailable: true };
-    }
-    if (bytes === null) {
-      return { media: undefined, failure, isUnavailable: false };
-    }
+    const { entry, seal } = stored;
+    const { digest } = entry;
+    this.#known.set(key, digest);
+    const read = await (known === digest ? early : this.#bytes(digest));
+    const bytes = read && (await this.#checked(read, digest, seal));
+    return {
+      media: bytes ? { entry, bytes } : undefined,
+      failure,
+      isUnavailable: read === undefined,
+    };
+  }
+
+  async readBytes(digest: string): Promise<Buffer | undefined> {
+    const read = await this.#bytes(digest);
+    return read ? this.#checked(read, digest, undefined) : undefined;
+  }
+
+  /** The bytes of a digest, null when they are not there; undefined when nobody can tell. */
+  #bytes(digest: string): Promise<Buffer | null | undefined> {
+    return this.#run(() => this.#blob().getBuffer(`mf1:b:${digest}`));
+  }
+
+  /** The bytes if they are the ones that were written; others are deleted. */
+  async #checked(
+    bytes: Buffer,
+    digest: string,
+    seal: string | undefined,
+  ): Promise<Buffer | undefined> {
     // Whoever may write to a shared Redis could otherwise put pictures into prompts.
-    if (digestOf(bytes) !== entry.digest) {
-      this.#config.onState?.(this.#state, `${this.#server}: stored media differ from their digest`);
-      await this.#run(() => this.#control.del(blobKey));
-      return { media: undefined, failure, isUnavailable: false };
+    const isWhole = seal === undefined ? digestOf(bytes) === digest : this.#seal.fits(seal, bytes);
+    if (isWhole) {
+      return bytes;
     }
-    return { media: { entry, bytes }, failure, isUnavailable: false };
+    this.#config.onState?.(this.#state, `${this.#server}: stored media differ from their digest`);
+    await this.#run(() => this.#control.del(`mf1:b:${digest}`));
+    return undefined;
   }
 
   async write(key: string, { entry, bytes }: CachedMedia): Promise<void> {
@@ -145,7 +180,7 @@ export class RedisTier implements SharedTier {
         await this.#write(() => this.#control.pexpire(blobKey, ttlMs));
       }
       await this.#write(() =>
-        this.#control.set(`mf1:u:${key}`, JSON.stringify(entry), 'PX', ttlMs),
+        this.#control.set(indexKey(key), writeEntry(entry, this.#seal.of(bytes)), 'PX', ttlMs),
       );
       await this.#run(() => this.#control.del(`mf1:n:${key}`));
     } finally {
@@ -162,7 +197,7 @@ export class RedisTier implements SharedTier {
   }
 
   async delete(key: string): Promise<void> {
-    await this.#run(() => this.#control.del(`mf1:u:${key}`));
+    await this.#run(() => this.#control.del(indexKey(key)));
     await this.#run(() => this.#control.del(`mf1:n:${key}`));
   }
 

@@ -19,8 +19,19 @@ const optionalNumber = (value: unknown): number | undefined =>
 const isCode = (value: unknown): value is MediaErrorCode =>
   typeof value === 'string' && Object.hasOwn(mediaErrorCodes, value);
 
-/** Reads an entry as `JSON.stringify` wrote it; undefined for anything else: the store may be shared. */
-export function parseEntry(text: string): CachedEntry | undefined {
+/** An entry as it is stored. */
+export interface StoredEntry {
+  readonly entry: CachedEntry;
+  /** Of the bytes, by `Seal`; absent in what others wrote. */
+  readonly seal: string | undefined;
+}
+
+/** The text of an entry for the store. */
+export const writeEntry = (entry: CachedEntry, seal: string): string =>
+  JSON.stringify({ ...entry, seal });
+
+/** Reads an entry as `writeEntry` wrote it; undefined for anything else: the store may be shared. */
+export function parseEntry(text: string): StoredEntry | undefined {
   const { digest, fetchedAt, freshUntil, keepUntil, ...rest } = parse(text);
   if (
     typeof digest !== 'string' ||
@@ -31,7 +42,7 @@ export function parseEntry(text: string): CachedEntry | undefined {
   ) {
     return undefined;
   }
-  return {
+  const entry: CachedEntry = {
     digest,
     fetchedAt,
     freshUntil,
@@ -42,6 +53,7 @@ export function parseEntry(text: string): CachedEntry | undefined {
     etag: optionalText(rest['etag']),
     lastModified: optionalText(rest['lastModified']),
   };
+  return { entry, seal: optionalText(rest['seal']) };
 }
 
 /** Reads a failure as `JSON.stringify` wrote it; undefined for anything else. */

@@ -22,6 +22,10 @@ export interface SamplingContext {
   readonly requestedTokens: bigint | undefined;
   readonly logprobs: bigint | undefined;
   readonly isStreaming: boolean;
+  /** Special tokens stay in the answer whatever the request says, because a tool parser reads them. */
+  readonly keepsSpecialTokens?: boolean;
+  /** What a tool parser demands of the answer's form. */
+  readonly structuralTag?: string | undefined;
 }
 
 /** Below this upstream samples greedily. */
@@ -93,7 +97,12 @@ export function samplingParams(fields: RequestFields, context: SamplingContext):
     ['min_tokens', minTokens === 0n ? undefined : minTokens],
     ['logprobs', context.logprobs],
     ['prompt_logprobs', fields.integer('prompt_logprobs')],
-    ['skip_special_tokens', onlyIf(fields.boolean('skip_special_tokens'), false)],
+    [
+      'skip_special_tokens',
+      context.keepsSpecialTokens === true
+        ? false
+        : onlyIf(fields.boolean('skip_special_tokens'), false),
+    ],
     [
       'spaces_between_special_tokens',
       onlyIf(fields.boolean('spaces_between_special_tokens'), false),
@@ -102,7 +111,7 @@ export function samplingParams(fields: RequestFields, context: SamplingContext):
     ['output_kind', context.isStreaming ? 1n : 2n],
     ['skip_clone', true],
     ['output_text_buffer_length', heldBack === 0 ? undefined : BigInt(heldBack)],
-    ['structured_outputs', structuredOutputs(fields)],
+    ['structured_outputs', structuredOutputs(fields, context.structuralTag)],
     ['logit_bias', logitBias(fields)],
     ['allowed_token_ids', fields.integers('allowed_token_ids')],
     ['bad_words', fields.texts('bad_words') ?? []],

@@ -4,10 +4,20 @@ import { type JsonObject, type JsonValue } from '../json/json-value.ts';
 
 const CONSTRAINTS = ['json', 'regex', 'choice', 'grammar', 'json_object'] as const;
 
-/** The `structured_outputs` of the sampling parameters that `response_format` or `structured_outputs` asks for. */
-export function structuredOutputs(fields: RequestFields): JsonObject | undefined {
+/**
+ * The `structured_outputs` of the sampling parameters that `response_format`, `structured_outputs` or a tool parser
+ * asks for.
+ */
+export function structuredOutputs(
+  fields: RequestFields,
+  structuralTag?: string,
+): JsonObject | undefined {
   const direct = fields.object('structured_outputs');
-  const wanted = direct ?? fromResponseFormat(fields.object('response_format'));
+  const requested = direct ?? fromResponseFormat(fields.object('response_format'));
+  if (requested !== undefined && structuralTag !== undefined) {
+    throw notImplemented('structured output beside a tool that must be called', 'tool_choice');
+  }
+  const wanted = structuralTag === undefined ? requested : new Map<string, JsonValue>();
   if (wanted === undefined) return undefined;
   const known = new Set<string>([
     ...CONSTRAINTS,
@@ -23,7 +33,7 @@ export function structuredOutputs(fields: RequestFields): JsonObject | undefined
     ['disable_any_whitespace', wanted.get('disable_any_whitespace') ?? false],
     ['disable_additional_properties', wanted.get('disable_additional_properties') ?? false],
     ['whitespace_pattern', wanted.get('whitespace_pattern') ?? null],
-    ['structural_tag', null],
+    ['structural_tag', structuralTag ?? null],
     ['_backend', null],
     ['_backend_was_auto', false],
   ]);

@@ -1,3 +1,4 @@
+import { hermesStructure } from '../answer/hermes-structure.ts';
 import { type RenderedPrompt } from '../answer/rendered-prompt.ts';
 import { samplingParams } from '../answer/sampling-params.ts';
 import { badRequest } from '../errors.ts';
@@ -27,15 +28,23 @@ export interface ChatTokens {
     RenderedPrompt,
     'tokenIds' | 'promptText' | 'images' | 'tokenOffsets' | 'parseContext'
   >;
+  readonly tools: ToolSettings;
   /** How to make the tensors of `prompt.images`. */
   readonly tensorJobs: readonly TensorJob[];
 }
 
-/** Renders a chat request: messages, template, tokens, images. Without a pool there are no tensors. */
+/** What a rendering may use, and until when anybody waits for it. */
+export interface RenderResources {
+  /** Without it there are no tensors. */
+  readonly pool?: TensorPool | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Renders a chat request: messages, template, tokens, images. Rejects with the signal's reason when it aborts. */
 export async function renderChat(
   fields: RequestFields,
   profile: Profile,
-  pool?: TensorPool,
+  { pool, signal }: RenderResources = {},
 ): Promise<RenderedPrompt> {
   const { maxModelLen } = profile;
   const common = readCommonFields(fields, profile);
@@ -44,7 +53,10 @@ export async function renderChat(
     ['max_completion_tokens', 'max_tokens'],
     maxModelLen,
   );
-  const { prompt, tensorJobs } = await tokenizeChat(fields, profile, common, maxModelLen);
+  const { prompt, tools, tensorJobs } = await tokenizeChat(fields, profile, common, {
+    maxTokens: maxModelLen,
+    signal,
+  });
   checkLength(prompt.tokenIds, maxModelLen);
   const rendered = {
     ...common.echoed,
@@ -55,12 +67,16 @@ export async function renderChat(
       requestedTokens,
       logprobs: readLogprobs(fields),
       isStreaming: common.echoed.stream,
+      ...(profile.toolParser === 'hermes' && {
+        keepsSpecialTokens: tools.tools !== undefined && tools.choice !== 'none',
+        structuralTag: hermesStructure(tools, fields.boolean('parallel_tool_calls') ?? true),
+      }),
     }),
   };
   // Tensors come last: what is refused for another reason costs no decoding.
   return pool === undefined || !rendered.wantsTensors || tensorJobs.length === 0
     ? rendered
-    : { ...rendered, kwargsData: await pool.build(tensorJobs) };
+    : { ...rendered, kwargsData: await pool.build(tensorJobs, signal) };
 }
 
 /** The tokens of a chat; `maxTokens` bounds the text that is tokenized, Infinity for no bound. */
@@ -68,12 +84,14 @@ export async function tokenizeChat(
   fields: RequestFields,
   profile: Profile,
   common: CommonFields,
-  maxTokens: number,
+  { maxTokens, signal }: { readonly maxTokens: number; readonly signal: AbortSignal | undefined },
 ): Promise<ChatTokens> {
   const tools = readTools(fields, profile.enableAutoToolChoice);
   const mmKwargs = readMmKwargs(fields, profile);
   const kwargs = templateKwargs(fields, profile.defaultChatTemplateKwargs);
-  const template = requestTemplate(fields, profile) ?? profile.template(tools.tools !== undefined);
+  const shownTools =
+    tools.choice === 'none' && profile.excludeToolsWhenToolChoiceNone ? undefined : tools.tools;
+  const template = requestTemplate(fields, profile) ?? profile.template(shownTools !== undefined);
   const conversation = readMessages(
     fields.has('messages') ? (fields.get('messages') ?? null) : undefined,
     {
@@ -86,14 +104,15 @@ export async function tokenizeChat(
   const images =
     imageSettings === undefined
       ? []
-      : await measureImages(conversation.images, imageSettings, mmKwargs);
-  const promptText = renderTemplate(template, conversation, tools, kwargs, profile);
+      : await measureImages(conversation.images, imageSettings, mmKwargs, signal);
+  const promptText = renderTemplate(template, conversation, shownTools, kwargs, profile);
   const { wantsOffsets, truncation } = common;
   const { ids, offsets } = await encodePrompt(profile.tokenizer, promptText, {
     addSpecialTokens: fields.boolean('add_special_tokens') ?? false,
     withOffsets: wantsOffsets && images.length === 0,
     truncation,
     maxModelLen: maxTokens,
+    signal,
   });
   const expanded =
     imageSettings === undefined
@@ -107,6 +126,7 @@ export async function tokenizeChat(
       tokenOffsets: offsets,
       parseContext: parseContext(fields, tools, kwargs, conversation.toolCallCount),
     },
+    tools,
     tensorJobs: images.map(({ tensorJob }) => tensorJob),
   };
 }
@@ -150,7 +170,7 @@ function readMmKwargs(
 function renderTemplate(
   template: ChatTemplate,
   { messages }: Conversation,
-  { tools }: ToolSettings,
+  tools: ToolSettings['tools'],
   kwargs: JsonObject,
   profile: Profile,
 ): string {

@@ -20,6 +20,7 @@ type Prompt = string | Uint32Array;
 export async function renderCompletions(
   fields: RequestFields,
   profile: Profile,
+  signal?: AbortSignal,
 ): Promise<RenderedPrompt[]> {
   const { maxModelLen } = profile;
   const common = readCommonFields(fields, profile);
@@ -38,9 +39,11 @@ export async function renderCompletions(
     withOffsets: wantsOffsets,
     truncation,
     maxModelLen,
+    signal,
   };
   const rendered: RenderedPrompt[] = [];
   for (const prompt of prompts) {
+    signal?.throwIfAborted();
     const { ids, offsets } =
       typeof prompt === 'string'
         ? await encodePrompt(profile.tokenizer, prompt, encodeRequest)

@@ -6,7 +6,7 @@ import { type RgbColor } from '../pixels/rgb-image.ts';
 import { readImageUrl } from './data-url.ts';
 import { imageGrid, tokenCount, type GridThw, type ImageGeometry } from './geometry.ts';
 import { readImageHeader } from './image-header.ts';
-import { mmHash, type HashAlgorithm } from './mm-hash.ts';
+import { mmHash, type HashAlgorithm, type HashScheme } from './mm-hash.ts';
 import { withProcessorKwargs } from './processor-kwargs.ts';
 
 const WHITE = [255, 255, 255] as const;
@@ -19,6 +19,7 @@ export interface ImageSettings {
   readonly tensors: Omit<TensorSettings, 'patchSize' | 'mergeSize'>;
   readonly hashModelId: string;
   readonly hashAlgorithm: HashAlgorithm;
+  readonly hashScheme: HashScheme;
   /** Images per request. */
   readonly maxImages: number;
   /** Pixels per image, checked on the header. */
@@ -47,6 +48,7 @@ export async function measureImages(
   references: readonly ImageReference[],
   settings: ImageSettings,
   options: ImageOptions,
+  signal?: AbortSignal,
 ): Promise<MeasuredImage[]> {
   if (references.length > settings.maxImages) {
     throw badRequest(
@@ -62,6 +64,7 @@ export async function measureImages(
   const background = backgroundColor(options.mediaIo);
   const measured: MeasuredImage[] = [];
   for (const reference of references) {
+    signal?.throwIfAborted();
     measured.push(await measure(reference, settings, geometry, options, background));
   }
   return measured;
@@ -94,6 +97,7 @@ async function measure(
       : mmHash({
           modelId: settings.hashModelId,
           algorithm: settings.hashAlgorithm,
+          scheme: settings.hashScheme,
           content: uuid ?? file,
           ...(isConverted && { convertedOn: background }),
           factors,

@@ -17,6 +17,42 @@ interface Vector {
 /** render.md 14.1, computed by vLLM's own hasher code. */
 const vectors: Vector[] = [
   {
+    name: 'a plain image under flat',
+    input: { modelId, content, scheme: 'flat' },
+    blake3: '46f64512ec85212368268f4295bc885b4f8a52c8615cbce837bd99bf03a2caf1',
+    sha256: '8ee83d0cd4e76844df221bd9b686055f63b3a7f0e9d009b5485b385701b7df45',
+  },
+  {
+    name: 'a plain image under nested',
+    input: { modelId, content, scheme: 'nested' },
+    blake3: '46f64512ec85212368268f4295bc885b4f8a52c8615cbce837bd99bf03a2caf1',
+    sha256: '8ee83d0cd4e76844df221bd9b686055f63b3a7f0e9d009b5485b385701b7df45',
+  },
+  {
+    name: 'an image with a factor under flat',
+    input: { modelId, content, factors, scheme: 'flat' },
+    blake3: '8b2b0766a791c7139ae72adf276e7350ce22c69f37f490cf3d418e7ae9253bbe',
+    sha256: '39d57d2d098b92254fa84a80acfa97c5c237be1558dec3c9389b1dca06408328',
+  },
+  {
+    name: 'an image with a factor under nested',
+    input: { modelId, content, factors, scheme: 'nested' },
+    blake3: '1151880b60e44856633fd27cf86639784d4dfaf306ef2341cd689afff606a104',
+    sha256: '1d291a4acb6eea76768aee5689070507e7b71cbf903e03a142986601c1b91f0b',
+  },
+  {
+    name: 'a converted image under flat',
+    input: { modelId, content, convertedOn, scheme: 'flat' },
+    blake3: '3de25ec8c9592db23a2b761efa6146aecded1258b9aca01c2d4a477b81b9004f',
+    sha256: 'ecb19cef07168e0daddd2e3ba6bde93bf1a4b8b984f8dc745ea1f1788391c699',
+  },
+  {
+    name: 'a converted image under nested',
+    input: { modelId, content, convertedOn, scheme: 'nested' },
+    blake3: '3de25ec8c9592db23a2b761efa6146aecded1258b9aca01c2d4a477b81b9004f',
+    sha256: 'ecb19cef07168e0daddd2e3ba6bde93bf1a4b8b984f8dc745ea1f1788391c699',
+  },
+  {
     name: 'a plain image',
     input: { modelId, content },
     blake3: 'a068cc8a0df72f63cc9f86ac8e4eee39350b4add9c3e35b2c8cb1e0412b8fdde',
@@ -46,6 +82,13 @@ describe('mmHash', () => {
   it('leaves empty factors out', () => {
     expect(mmHash({ modelId, content, factors: { media_io_kwargs: new Map() } })).toBe(
       mmHash({ modelId, content }),
+    );
+  });
+
+  it('refuses decode options under flat, where their place is not known', () => {
+    const decodeFactors = { media_io_kwargs: factors.mm_processor_kwargs };
+    expect(() => mmHash({ modelId, content, factors: decodeFactors, scheme: 'flat' })).toThrow(
+      /media_io_kwargs under the hash scheme flat/,
     );
   });
 

@@ -2,11 +2,15 @@ import { createHash } from 'node:crypto';
 
 import { Blake3Hasher } from '@napi-rs/blake-hash';
 
+import { notImplemented } from '../errors.ts';
 import { type JsonObject, type JsonValue } from '../json/json-value.ts';
 import { type RgbColor } from '../pixels/rgb-image.ts';
 
 /** Hash functions that vLLM's `--mm-hasher-algorithm` knows. */
 export type HashAlgorithm = 'blake3' | 'sha256' | 'sha512';
+
+/** How the parts of a hash are put together: `flat` up to vLLM 0.29, `nested` in 0.30, `framed` since 0.31. */
+export type HashScheme = 'flat' | 'nested' | 'framed';
 
 /** What the hash of one media item covers. */
 export interface MmHashInput {
@@ -19,18 +23,26 @@ export interface MmHashInput {
   /** Request options that change decoding or processing, under their request names; empty ones do not count. */
   readonly factors?: Readonly<Record<string, JsonObject>>;
   readonly algorithm?: HashAlgorithm;
+  /** Default `framed`. */
+  readonly scheme?: HashScheme;
 }
 
 const MODALITY = 'image';
+const PROCESSOR_KWARGS = 'mm_processor_kwargs';
 /** First byte of every value. */
 const TAG = { none: 0, sequence: 1, mapping: 2, leaf: 3 } as const;
 
-/**
- * Hash of an image as vLLM 0.31 and later compute it (scheme `framed`): every chunk is preceded by its length, every
- * value by a tag. Lower-case hex.
- */
+/** Hash of an image as vLLM computes it, in lower-case hex. Throws a 501 for factors whose place in a scheme is not known. */
 export function mmHash(input: MmHashInput): string {
   const sink = hashSink(input.algorithm ?? 'blake3');
+  const scheme = input.scheme ?? 'framed';
+  if (scheme === 'framed') writeFramedHash(sink, input);
+  else writeFlatHash(sink, input, scheme);
+  return sink.digest();
+}
+
+/** Every chunk is preceded by its length, every value by a tag. */
+function writeFramedHash(sink: HashSink, input: MmHashInput): void {
   const entries: [string, () => void][] = [
     [
       MODALITY,
@@ -44,22 +56,86 @@ export function mmHash(input: MmHashInput): string {
         writeLeaf(sink, Buffer.from(input.modelId));
       },
     ],
+    ...usedFactors(input).map(([name, factor]): [string, () => void] => [
+      name,
+      () => {
+        writeValue(sink, factor);
+      },
+    ]),
   ];
-  for (const [name, factor] of Object.entries(input.factors ?? {})) {
-    if (factor.size > 0)
-      entries.push([
-        name,
-        () => {
-          writeValue(sink, factor);
-        },
-      ]);
-  }
-  entries.sort(([a], [b]) => (a < b ? -1 : 1));
-  for (const [name, write] of entries) {
+  for (const [name, write] of sorted(entries)) {
     writeFramed(sink, Buffer.from(name));
     write();
   }
-  return sink.digest();
+}
+
+/** Names and values one after the other, nothing between them; names of inner values are dotted. */
+function writeFlatHash(sink: HashSink, input: MmHashInput, scheme: 'flat' | 'nested'): void {
+  const { content, convertedOn, modelId } = input;
+  const factors = usedFactors(input);
+  if (scheme === 'flat' && factors.some(([name]) => name !== PROCESSOR_KWARGS)) {
+    throw notImplemented('media_io_kwargs under the hash scheme flat', 'media_io_kwargs');
+  }
+  const [flat] = factors;
+  const inner: [string, JsonValue][] =
+    scheme === 'nested' ? factors : flat === undefined ? [] : [...flat[1]];
+  const entries: [string, () => void][] = [
+    [
+      MODALITY,
+      () => {
+        sink.write(Buffer.from(MODALITY));
+        if (typeof content === 'string') {
+          sink.write(Buffer.from(content));
+          return;
+        }
+        if (convertedOn !== undefined) {
+          writeDotted(sink, `${MODALITY}.io_config`, ioConfig(convertedOn));
+          sink.write(Buffer.from(`${MODALITY}.data`));
+        } else sink.write(Buffer.from(MODALITY));
+        sink.write(content);
+      },
+    ],
+    [
+      'model_id',
+      () => {
+        writeDotted(sink, 'model_id', modelId);
+      },
+    ],
+    ...inner.map(([name, value]): [string, () => void] => [
+      name,
+      () => {
+        writeDotted(sink, name, value);
+      },
+    ]),
+  ];
+  for (const [, write] of sorted(entries)) write();
+}
+
+function writeDotted(sink: HashSink, key: string, value: JsonValue): void {
+  if (Array.isArray(value)) {
+    for (const [at, item] of value.entries()) writeDotted(sink, `${key}.${at}`, item);
+  } else if (value instanceof Map) {
+    for (const [name, item] of value) writeDotted(sink, `${key}.${name}`, item);
+  } else {
+    sink.write(Buffer.from(key));
+    if (value !== null) sink.write(leafBytes(value));
+  }
+}
+
+function usedFactors({ factors = {} }: MmHashInput): [string, JsonObject][] {
+  return Object.entries(factors).filter(([, factor]) => factor.size > 0);
+}
+
+function sorted<T>(entries: [string, T][]): [string, T][] {
+  return entries.sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** What decoding an image to RGB depended on. */
+function ioConfig(background: RgbColor): JsonObject {
+  return new Map<string, JsonValue>([
+    ['image_mode', 'RGB'],
+    ['rgba_background_color', background.map(BigInt)],
+  ]);
 }
 
 interface HashSink {
@@ -98,13 +174,7 @@ function writeContent(sink: HashSink, { content, convertedOn }: MmHashInput): vo
   }
   writeTagAndCount(sink, TAG.mapping, 2);
   writeFramed(sink, Buffer.from('io_config'));
-  writeValue(
-    sink,
-    new Map<string, JsonValue>([
-      ['image_mode', 'RGB'],
-      ['rgba_background_color', convertedOn.map(BigInt)],
-    ]),
-  );
+  writeValue(sink, ioConfig(convertedOn));
   writeFramed(sink, Buffer.from('data'));
   writeLeaf(sink, content);
 }

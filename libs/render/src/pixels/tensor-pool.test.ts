@@ -94,6 +94,29 @@ describe('TensorPool', () => {
     expect(await pool.build([small])).toHaveLength(1);
   });
 
+  it('drops the waiting images of a caller that leaves, and lets the next caller go', async () => {
+    const running = pool.build([small]);
+    const caller = new AbortController();
+    const left = pool.build([small, breaking], caller.signal);
+    const next = pool.build([small]);
+    expect(pool.queued).toBe(3);
+    caller.abort();
+    await expect(left).rejects.toMatchObject({ name: 'AbortError' });
+    expect(pool.queued).toBe(1);
+    expect(await running).toHaveLength(1);
+    expect(await next).toHaveLength(1);
+    await expect(pool.build([small], caller.signal)).rejects.toMatchObject({ name: 'AbortError' });
+  });
+
+  it('counts the bytes of an image that a thread works on for a caller that has left', async () => {
+    open({ pendingBytes: 10_000 });
+    const caller = new AbortController();
+    const left = pool.build([small], caller.signal);
+    caller.abort();
+    await expect(left).rejects.toMatchObject({ name: 'AbortError' });
+    await expect(pool.build([small])).rejects.toMatchObject(OVERLOADED);
+  });
+
   it('rejects what runs and what waits when it closes', async () => {
     const waiting = pool.build([small, small]);
     const closing = pool.close();

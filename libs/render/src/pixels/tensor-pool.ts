@@ -1,5 +1,4 @@
-import { availableParallelism } from 'node:os';
-
+import { abortReason } from '../encode-gate.ts';
 import { overloaded, RenderError } from '../errors.ts';
 import { base64Length, type TensorJob } from './build-tensor.ts';
 import { blobBytes } from './tensor-blob.ts';
@@ -7,7 +6,6 @@ import { TensorThread } from './tensor-thread.ts';
 
 /** Bounds of a {@link TensorPool}. */
 export interface TensorLimits {
-  /** One core stays free for the event loop. */
   readonly threads: number;
   /** Images that wait for a thread; more are refused with 503. */
   readonly waitingImages: number;
@@ -20,7 +18,7 @@ export interface TensorLimits {
 }
 
 const DEFAULT_LIMITS: TensorLimits = {
-  threads: Math.max(1, availableParallelism() - 1),
+  threads: 1,
   waitingImages: 256,
   pendingBytes: 1 << 30,
   answerBytes: 256 << 20,
@@ -32,7 +30,7 @@ interface Waiting {
   /** The jobs of its request. */
   readonly jobs: readonly TensorJob[];
   readonly resolve: (thread: TensorThread) => void;
-  readonly reject: (reason: RenderError) => void;
+  readonly reject: (reason: Error) => void;
 }
 
 /** Builds image tensors on threads of its own, which start when they are first needed. */
@@ -43,26 +41,54 @@ export class TensorPool {
   private waiting: Waiting[] = [];
   private pendingBytes = 0;
   private isClosed = false;
+  /** Threads that an image broke or that were stopped over one. */
+  restarts = 0;
 
   constructor(limits: Partial<TensorLimits> = {}) {
     this.limits = { ...DEFAULT_LIMITS, ...limits };
   }
 
+  /** Images that wait for a thread. */
+  get queued(): number {
+    return this.waiting.length;
+  }
+
   /**
    * The blobs of one request's images in base64, in order. Rejects with a `RenderError`: the refusal of an image, 413
-   * for too much at once, 503 when too much waits or the pool closes, 504 for an image that takes too long.
+   * for too much at once, 503 when too much waits or the pool closes, 504 for an image that takes too long. When the
+   * signal aborts, images that wait are dropped, and it rejects with the signal's reason; one that a thread works on
+   * is finished for nobody.
    */
-  async build(jobs: readonly TensorJob[]): Promise<Uint8Array[]> {
+  async build(jobs: readonly TensorJob[], signal?: AbortSignal): Promise<Uint8Array[]> {
+    signal?.throwIfAborted();
     const bytes = jobs.reduce((sum, job) => sum + base64Bytes(job), 0);
     this.admit(jobs.length, bytes);
     this.pendingBytes += bytes;
-    try {
-      return await Promise.all(jobs.map((job) => this.run(jobs, job)));
-    } finally {
+    const runs = jobs.map((job) => this.run(jobs, job));
+    void Promise.allSettled(runs).then(() => {
       this.pendingBytes -= bytes;
-      // When one image fails, nobody reads the others.
-      this.waiting = this.waiting.filter((entry) => entry.jobs !== jobs);
+    });
+    const gone = Promise.withResolvers<never>();
+    const onAbort = (): void => {
+      gone.reject(abortReason(signal));
+    };
+    signal?.addEventListener('abort', onAbort);
+    try {
+      return await Promise.race([Promise.all(runs), gone.promise]);
+    } catch (reason) {
+      // When one image fails, or the caller has left, nobody reads the others.
+      this.drop(jobs);
+      throw reason;
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
     }
+  }
+
+  private drop(jobs: readonly TensorJob[]): void {
+    const dropped = this.waiting.filter((entry) => entry.jobs === jobs);
+    this.waiting = this.waiting.filter((entry) => entry.jobs !== jobs);
+    const reason = new Error('nobody waits for this image');
+    for (const { reject } of dropped) reject(reason);
   }
 
   /** Stops all threads; what runs and what waits is rejected with a 503. */
@@ -96,7 +122,7 @@ export class TensorPool {
       return await thread.run(job, this.limits.imageTimeoutMs);
     } finally {
       if (thread.isAlive) this.idle.push(thread);
-      else this.threads.delete(thread);
+      else if (this.threads.delete(thread) && !this.isClosed) this.restarts += 1;
       this.dispatch();
     }
   }

@@ -34,18 +34,20 @@ export function toChatRequest(fields: RequestFields, maxModelLen: number): Reque
             ['content', instructions],
           ]),
         ];
+  const tools = functionTools(fields);
   const continues = isContinued(input);
   const withLogprobs = fields.texts('include')?.includes(WITH_LOGPROBS) === true;
   const chat: [string, JsonValue][] = [
     ...SHARED.map((name): [string, JsonValue] => [name, fields.get(name) ?? null]),
     ['messages', [...system, ...readInput(input)]],
-    ['tools', functionTools(fields)],
-    // The choice matters to the parser of the answer only, and this API answers no parser context.
-    ['tool_choice', 'none'],
+    ['tools', tools],
+    ['tool_choice', tools === null ? 'none' : toolChoice(fields.get('tool_choice'))],
     ['max_completion_tokens', fields.get('max_output_tokens') ?? null],
     ['truncate_prompt_tokens', truncation(fields, maxModelLen)],
     ['reasoning_effort', fields.object('reasoning')?.get('effort') ?? null],
     ['response_format', responseFormat(fields)],
+    // Unlike chat: a template that prints the first token itself gives it twice here.
+    ['add_special_tokens', true],
     ['add_generation_prompt', !continues],
     ['continue_final_message', continues],
     ['logprobs', withLogprobs],
@@ -70,6 +72,18 @@ function functionTools(fields: RequestFields): JsonObject[] | null {
       : [];
   });
   return functions.length > 0 ? functions : null;
+}
+
+/** A named function in its chat form; choices that chat does not know leave the model free. */
+function toolChoice(choice: JsonValue | undefined): JsonValue {
+  if (choice === 'none' || choice === 'required') return choice;
+  const isNamed = choice instanceof Map && choice.get('type') === 'function';
+  return isNamed
+    ? new Map<string, JsonValue>([
+        ['type', 'function'],
+        ['function', choice],
+      ])
+    : 'auto';
 }
 
 /** Cuts the prompt so that the answer it asks for has room. */

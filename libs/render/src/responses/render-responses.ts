@@ -1,17 +1,16 @@
 import { type RenderedPrompt } from '../answer/rendered-prompt.ts';
-import { renderChat } from '../chat/render-chat.ts';
+import { renderChat, type RenderResources } from '../chat/render-chat.ts';
 import { type RequestFields } from '../chat/request-fields.ts';
 import { RenderError } from '../errors.ts';
 import { type JsonObject } from '../json/json-value.ts';
-import { type TensorPool } from '../pixels/tensor-pool.ts';
 import { type Profile } from '../profile.ts';
 import { toChatRequest } from './chat-request.ts';
 
-/** Renders a responses request as the chat that it stands for. Without a pool there are no tensors. */
+/** Renders a responses request as the chat that it stands for. As `renderChat` does. */
 export async function renderResponses(
   fields: RequestFields,
   profile: Profile,
-  pool?: TensorPool,
+  resources: RenderResources = {},
 ): Promise<RenderedPrompt> {
   const chat = toChatRequest(fields, profile.maxModelLen);
   if (fields.get('previous_response_id') !== undefined) {
@@ -22,7 +21,8 @@ export async function renderResponses(
       'previous_response_id',
     );
   }
-  const prompt = await renderChat(chat, profile, pool);
+  // Upstream asks for a tool parser on the chat route only.
+  const prompt = await renderChat(chat, { ...profile, enableAutoToolChoice: true }, resources);
   return { ...prompt, samplingParams: withExtraArgs(prompt), parseContext: null };
 }
 

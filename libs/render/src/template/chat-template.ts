@@ -18,7 +18,7 @@ export class ChatTemplate {
   private readonly program: TemplateNode;
   private readonly execute: ReturnType<typeof compileBlock>;
 
-  /** Throws a `RenderError` of status 501 that names the first construct outside the supported set. */
+  /** Throws a `RenderError`: 501 that names the first construct outside the supported set, 400 for an unfinished template. */
   constructor(source: string) {
     this.source = source;
     const { program, tokens } = parse(source);
@@ -55,6 +55,9 @@ function parse(source: string): ReturnType<typeof parseTemplate> {
   try {
     return parseTemplate(source);
   } catch (cause) {
+    // The parser reads on past the last word only where a block or bracket is left open.
+    if (cause instanceof TypeError)
+      throw badRequest('Unexpected end of template.', null, { cause });
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw notImplemented(`the chat template (${reason})`);
   }

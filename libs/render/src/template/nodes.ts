@@ -1,4 +1,6 @@
-import { Template, tokenize } from '@huggingface/jinja';
+import { parse, tokenize } from '@huggingface/jinja';
+
+import { joinExponents } from './join-exponents.ts';
 
 interface Operator {
   readonly value: string;
@@ -129,19 +131,18 @@ type Lexer = (
   options: { readonly trim_blocks: boolean; readonly lstrip_blocks: boolean },
 ) => TemplateToken[];
 
+type Parser = (tokens: readonly TemplateToken[]) => TemplateNode;
+
 /** A template as the package's lexer and parser see it, with the settings of transformers. */
 export function parseTemplate(source: string): {
   readonly tokens: readonly TemplateToken[];
   readonly program: TemplateNode;
 } {
   const text = source.replace(/\r\n?/g, '\n');
-  // The package's declarations do not resolve under nodenext, so its results are given their types here.
-  const template: { readonly parsed: unknown } = new Template(text);
-  const lexer: unknown = tokenize;
-  return {
-    program: template.parsed as TemplateNode,
-    tokens: (lexer as Lexer)(text, { trim_blocks: true, lstrip_blocks: true }),
-  };
+  // The package's declarations do not resolve under nodenext, so its functions are given their types here.
+  const [lexer, parser]: [unknown, unknown] = [tokenize, parse];
+  const tokens = joinExponents((lexer as Lexer)(text, { trim_blocks: true, lstrip_blocks: true }));
+  return { program: (parser as Parser)([...tokens]), tokens };
 }
 
 /**

@@ -1,0 +1,40 @@
+import { ConfigError } from '@llm-d/config';
+import { runService } from '@llm-d/service';
+import { createLogger } from '@llm-d/telemetry';
+import { createApp } from './app.ts';
+import { loadFetcherConfig } from './config.ts';
+import { FetcherMetrics } from './fetcher-metrics.ts';
+
+process.exit(await main(process.argv.slice(2)));
+
+/** Starts the media fetcher and runs it until it is told to stop. Resolves to the exit code. */
+async function main(argv: readonly string[]): Promise<number> {
+  try {
+    const { config, warnings } = loadFetcherConfig(argv, process.env);
+    const logger = createLogger({ service: 'media-fetcher', level: config.logLevel });
+    const metrics = new FetcherMetrics({ hasProcess: true });
+    const app = await createApp({ config, logger, metrics });
+    for (const warning of warnings) logger.warn(warning);
+    const { media, tokens } = config;
+    logger.info(
+      {
+        node: process.version,
+        has_tokens: tokens.isRequired,
+        // Whether there is one; its address may hold credentials.
+        has_proxy: Boolean(media.proxy?.httpProxy || media.proxy?.httpsProxy),
+        has_cache: media.cache !== undefined,
+        has_redis: Boolean(media.cache?.redisUrl),
+      },
+      'starting',
+    );
+    try {
+      return await runService(app.service, { ...config, ...config.listen, logger });
+    } finally {
+      await app.close();
+    }
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    for (const problem of error.problems) process.stderr.write(`media-fetcher: ${problem}\n`);
+    return 1;
+  }
+}

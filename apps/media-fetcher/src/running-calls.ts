@@ -1,0 +1,36 @@
+import { type ServerResponse } from 'node:http';
+import { type Lifecycle } from '@llm-d/service';
+
+/** Gives every call a signal that ends its downloads when nobody waits for them, or nobody may wait any longer. */
+export class RunningCalls {
+  readonly #running = new Set<AbortController>();
+  readonly #limitMs: number;
+
+  /** `limitMs` is for a whole answer; past it the connection is cut. */
+  constructor(lifecycle: Lifecycle, limitMs: number) {
+    this.#limitMs = limitMs;
+    lifecycle.cut.addEventListener('abort', () => {
+      for (const running of this.#running) running.abort(new Error('shutting down'));
+    });
+  }
+
+  /** Watches over an answer until its connection closes or it is written. */
+  watch(response: ServerResponse): AbortSignal {
+    const running = new AbortController();
+    if (response.closed) {
+      running.abort(new Error('the caller left'));
+      return running.signal;
+    }
+    this.#running.add(running);
+    const timer = setTimeout(() => {
+      running.abort(new Error('the answer took too long'));
+      response.destroy();
+    }, this.#limitMs);
+    response.once('close', () => {
+      clearTimeout(timer);
+      this.#running.delete(running);
+      if (!response.writableFinished) running.abort(new Error('the caller left'));
+    });
+    return running.signal;
+  }
+}

@@ -1,0 +1,79 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Agent, request } from 'undici';
+
+import { type RunningShim, startShim } from './testing.ts';
+
+const CHAT = '/v1/chat/completions/render';
+const photo = readFileSync(join(import.meta.dirname, 'testdata/photo.jpg')).toString('base64');
+
+/** A chat with so many photos. */
+function photos(count: number): string {
+  const url = `data:image/jpeg;base64,${photo}`;
+  const content = Array.from({ length: count }, () => ({ type: 'image_url', image_url: { url } }));
+  return JSON.stringify({ messages: [{ role: 'user', content }] });
+}
+
+let shim: RunningShim;
+const agent = new Agent();
+
+afterEach(async () => {
+  await shim.stop();
+});
+
+async function post(body: string, signal?: AbortSignal) {
+  const answer = await request(`${shim.url}${CHAT}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body,
+    dispatcher: agent,
+    ...(signal !== undefined && { signal }),
+  });
+  return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() };
+}
+
+async function until(isTrue: () => boolean): Promise<void> {
+  while (!isTrue()) await sleep(2);
+}
+
+describe('more work than the workers can do', () => {
+  it('is refused with 503 and when to come back, and what waits is still done', async () => {
+    shim = await startShim([{ mode: 'embedded', profile: {} }], {
+      workers: { image: 1, queue: 4 },
+    });
+    const first = post(photos(4));
+    await until(() => shim.workers.queued.images === 3);
+    const refused = await post(photos(2));
+    expect(refused.status).toBe(503);
+    expect(refused.headers['retry-after']).toBe('1');
+    expect(JSON.parse(refused.text)).toMatchObject({
+      error: { type: 'ServiceUnavailableError', code: 503 },
+    });
+    expect((await first).status).toBe(200);
+    expect((await post(photos(1))).status).toBe(200);
+  });
+
+  it('leaves the queue when its caller leaves', async () => {
+    shim = await startShim([{ mode: 'embedded', profile: {} }], { workers: { image: 1 } });
+    const first = post(photos(2));
+    await until(() => shim.workers.queued.images === 1);
+    const caller = new AbortController();
+    const left = post(photos(6), caller.signal);
+    await until(() => shim.workers.queued.images > 1);
+    caller.abort();
+    await expect(left).rejects.toThrow();
+    await until(() => shim.workers.queued.images <= 1);
+    expect((await first).status).toBe(200);
+    await until(() => shim.workers.queued.images === 0);
+    const metrics = await (await request(`${shim.url}/metrics`)).body.text();
+    expect(metrics).toMatch(
+      /render_requests_total\{route="chat",mode="none",model="qwen3-vl",code="499"\} 1/,
+    );
+    expect(metrics).toMatch(
+      /render_requests_total\{route="chat",mode="embedded",model="qwen3-vl",code="200"\} 1/,
+    );
+  });
+});

@@ -1,0 +1,41 @@
+{{/* Address of the render service. */}}
+{{- define "coordinator.renderAddress" -}}
+{{- .Values.renderAddress | default (printf "http://%s-render-shim:8082" .Release.Name) -}}
+{{- end -}}
+
+{{/* The steps of the connector in use. */}}
+{{- define "coordinator.steps" -}}
+{{- $pipeline := .Values.config.pipeline | default dict -}}
+- type: replace-media-urls
+- type: render
+  params:
+    address: {{ include "coordinator.renderAddress" . }}
+    # Image tensors only where legs carry token ids.
+    mm_payload: auto
+- type: encode
+{{- if eq ($pipeline.kv_connector | default "kv-nixl") "kv-sglang" }}
+- type: prefill-decode
+{{- else }}
+- type: prefill
+- type: decode
+{{- end }}
+{{- end -}}
+
+{{/* The file: what the chart knows, then the values' config over it. */}}
+{{- define "coordinator.config" -}}
+{{- $server := .Values.config.server | default dict -}}
+{{- range $key, $value := dict "listen_addr" "the port is 8080" "metrics_port" "it is 9090" "drain_delay" "set shutdown.drainSeconds" "shutdown_timeout" "set shutdown.timeoutSeconds" -}}
+{{- if hasKey $server $key }}{{ fail (printf "config.server.%s: %s" $key $value) }}{{ end -}}
+{{- end -}}
+{{- $gateway := .Values.config.gateway | default dict -}}
+{{- $address := $gateway.address | default .Values.global.gatewayAddress -}}
+{{- $_ := required "config.gateway.address: the address of the gateway's listener for phases, such as http://inference-gateway-internal" $address -}}
+{{- $times := dict "drain_delay" (printf "%ds" (int .Values.shutdown.drainSeconds)) "shutdown_timeout" (printf "%ds" (int .Values.shutdown.timeoutSeconds)) -}}
+{{- $written := dict
+  "server" (merge $times (dict "listen_addr" ":8080" "metrics_port" 9090))
+  "gateway" (dict "address" (tpl $address .))
+  "pipeline" (dict "steps" (include "coordinator.steps" . | fromYamlArray)) -}}
+{{- $own := omit (deepCopy .Values.config) "none" -}}
+{{- if not $gateway.address }}{{ $own = set $own "gateway" (omit $gateway "address") }}{{ end -}}
+{{- toYaml (mergeOverwrite $written $own) -}}
+{{- end -}}

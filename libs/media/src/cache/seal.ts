@@ -1,0 +1,44 @@
+import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
+
+const algorithm = 'aes-256-gcm';
+const nonceBytes = 12;
+const tagBytes = 16;
+
+/**
+ * Proves that stored bytes are the ones that were written, by GMAC: a seventh of what SHA-256 takes, which
+ * alone would double the time of a hit. With a secret, nobody who may only write to the store can make one.
+ */
+export class Seal {
+  readonly #key: Buffer;
+
+  constructor(secret: string) {
+    this.#key = createHmac('sha256', secret).update('llm-d media seal').digest();
+  }
+
+  /** A text to store beside the bytes; a new one with each call. */
+  of(bytes: Uint8Array): string {
+    const nonce = randomBytes(nonceBytes);
+    const cipher = createCipheriv(algorithm, this.#key, nonce, { authTagLength: tagBytes });
+    cipher.setAAD(bytes);
+    cipher.final();
+    return Buffer.concat([nonce, cipher.getAuthTag()]).toString('base64');
+  }
+
+  /** Whether the text was made for exactly these bytes and with the same secret. */
+  fits(seal: string, bytes: Uint8Array): boolean {
+    const whole = Buffer.from(seal, 'base64');
+    if (whole.length !== nonceBytes + tagBytes) {
+      return false;
+    }
+    const nonce = whole.subarray(0, nonceBytes);
+    const decipher = createDecipheriv(algorithm, this.#key, nonce, { authTagLength: tagBytes });
+    decipher.setAAD(bytes);
+    decipher.setAuthTag(whole.subarray(nonceBytes));
+    try {
+      decipher.final();
+      return true;
+    } catch {
+      return false;
+    }
+  }
+}

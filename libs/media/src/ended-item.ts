@@ -1,0 +1,13 @@
+import { type MediaError } from './media-error.ts';
+import { type MediaResult } from './media-result.ts';
+import { type Modality } from './options.ts';
+
+/** How one reference of a call ended; equal references of a call are one. */
+export interface EndedItem {
+  readonly modality: Modality;
+  /** Exactly one of the two is there. */
+  readonly result: MediaResult | undefined;
+  readonly error: MediaError | undefined;
+  /** From the beginning of its work, waits included. */
+  readonly durationMs: number;
+}

@@ -1,0 +1,346 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { parse } from 'yaml';
+import { chartCopies } from './chart-copies.ts';
+import { chartSchemaText } from './chart-schemas.ts';
+import {
+  type BuiltCharts,
+  buildCharts,
+  chartNames,
+  goldenFile,
+  goldenText,
+  nameOf,
+  type RenderedObject,
+  type RenderOptions,
+  valueSets,
+} from './charts.ts';
+import { textOf, yamlOf } from './deploy-files.ts';
+import { checkType } from './kubernetes-types.ts';
+import { podOf, podProblems } from './pod-security.ts';
+
+const howToWrite = 'node --conditions=@llm-d/source tools/deploy-check/src/main.ts';
+const isUpdating = process.env['UPDATE_GOLDEN'] !== undefined;
+const address = { global: { gatewayAddress: 'http://gateway' } };
+
+let helm3: BuiltCharts;
+let helm4: BuiltCharts;
+
+beforeAll(async () => {
+  [helm3, helm4] = await Promise.all([buildCharts('helm3'), buildCharts('helm4')]);
+}, 240_000);
+
+afterAll(() => {
+  helm3?.remove();
+  helm4?.remove();
+});
+
+const service = (spec: object, more: object = {}) => ({
+  ...{ apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' }, spec },
+  ...more,
+});
+
+describe('the check of types', () => {
+  it.each([
+    ['a type that is wrong', service({ ports: [{ port: 'x' }] }), /port must be integer/],
+    ['a value that is missing', service({ ports: [{ name: 'http' }] }), /required property port/],
+    ['an unknown key', service({ ports: [{ port: 1, protocoll: 'TCP' }] }), /protocoll/],
+    ['an unknown key at the top', service({}, { spek: {} }), /spek/],
+    ['an unknown key of metadata', service({}, { metadata: { name: 'a', lables: {} } }), /lables/],
+    ['a type nobody knows', { apiVersion: 'v1', kind: 'Servize' }, /no type for v1\/Servize/],
+  ])('refuses %s', (_name, object, reason) => {
+    expect(() => checkType(object)).toThrow(reason);
+  });
+
+  it('accepts labels of any name', () => {
+    const metadata = { name: 'a', labels: { any: 'thing' } };
+    expect(() => checkType(service({ ports: [{ port: 1 }] }, { metadata }))).not.toThrow();
+  });
+});
+
+it('the check of pods refuses what the restricted standard refuses', () => {
+  const pod = podOf({
+    ...{ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a' } },
+    spec: {
+      hostNetwork: true,
+      volumes: [{ name: 'host', hostPath: { path: '/' } }],
+      containers: [{ name: 'a', image: 'a:latest', securityContext: { privileged: true } }],
+    },
+  });
+  expect(pod && podProblems(pod)).toEqual(
+    expect.arrayContaining([
+      ...['namespaces of the host', 'runAsNonRoot', 'seccompProfile', 'volume hostPath'],
+      ...['a: privileged', 'a: allowPrivilegeEscalation', 'a: capabilities.drop'],
+      'a: image a:latest',
+    ]),
+  );
+});
+
+describe.each(valueSets)('values of %s', (valueSet) => {
+  let objects: RenderedObject[];
+
+  beforeAll(async () => {
+    objects = await helm4.render('stack', { valueSet });
+  });
+
+  it('render as the golden file says', () => {
+    if (isUpdating) return;
+    expect(existsSync(goldenFile(valueSet)) ? 'is there' : howToWrite).toBe('is there');
+    expect(goldenText(objects)).toBe(readFileSync(goldenFile(valueSet), 'utf8'));
+  });
+
+  it('render the same with Helm 3', async () => {
+    expect(await helm3.render('stack', { valueSet })).toEqual(objects);
+  });
+
+  it('make objects of their types, each once', () => {
+    for (const object of objects) expect(() => checkType(object)).not.toThrow();
+    const names = objects.map(nameOf);
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  it('make pods of the restricted standard', () => {
+    const pods = objects.flatMap((object) => podOf(object) ?? []);
+    expect(pods.length).toBeGreaterThan(1);
+    for (const pod of pods) expect(podProblems(pod)).toEqual([]);
+  });
+
+  it('give a pod more time to end than its app takes', () => {
+    for (const object of objects) {
+      const pod = podOf(object);
+      const file = object.kind === 'Deployment' && configOf(objects, object.metadata.name);
+      if (!pod || !file) continue;
+      const times = { ...file, ...(file['server'] as object) } as Record<string, string>;
+      const seconds = (key: string) => Number.parseInt(times[key] ?? '', 10);
+      expect(pod.terminationGracePeriodSeconds).toBe(
+        seconds('drain_delay') + seconds('shutdown_timeout') + 5,
+      );
+    }
+  });
+});
+
+/** The configuration file of an app. */
+function configOf(objects: readonly RenderedObject[], app: string) {
+  const map = objects.find((object) => nameOf(object) === `ConfigMap/${app}`);
+  const text = map?.data?.['config.yaml'];
+  return text === undefined ? undefined : (parse(text) as Record<string, unknown>);
+}
+
+it('the grace period exceeds what drain and shutdown take, whatever they are', async () => {
+  const [drain, timeout] = fc.sample(
+    fc.tuple(fc.nat(900), fc.integer({ min: 1, max: 3600 })),
+    1,
+  )[0] ?? [0, 1];
+  const shutdown = { drainSeconds: drain, timeoutSeconds: timeout };
+  const objects = await helm4.render('stack', {
+    values: { ...address, coordinator: { shutdown } },
+  });
+  const pod = objects.find((object) => nameOf(object) === 'Deployment/llm-coordinator');
+  expect(pod && podOf(pod)?.terminationGracePeriodSeconds).toBe(drain + timeout + 5);
+});
+
+const refusals: [string, RenderOptions, RegExp][] = [
+  ['an unknown key', { values: { ...address, coordinatr: {} } }, /coordinatr/],
+  [
+    'an unknown key of an app',
+    { values: { ...address, coordinator: { replicas: 2 } } },
+    /replicas/,
+  ],
+  [
+    'an unknown key of coordinator.yaml',
+    { values: { ...address, coordinator: { config: { gateway: { adress: 'http://a' } } } } },
+    /adress/,
+  ],
+  [
+    'a number that is text',
+    { values: { ...address, coordinator: { replicaCount: 'two' } } },
+    /replicaCount/,
+  ],
+  [
+    'a way to scale that there is not',
+    { values: { ...address, coordinator: { autoscaling: { mode: 'vpa' } } } },
+    /autoscaling[./]mode/,
+  ],
+  [
+    'both numbers of a disruption budget',
+    { values: { ...address, coordinator: { pdb: { minAvailable: 1, maxUnavailable: 1 } } } },
+    /pdb/,
+  ],
+  [
+    'the tag latest',
+    { values: { ...address, coordinator: { image: { tag: 'latest' } } } },
+    /image[./]tag/,
+  ],
+  [
+    'a digest that is none',
+    { values: { ...address, coordinator: { image: { digest: 'sha256:12' } } } },
+    /image[./]digest/,
+  ],
+  [
+    'a pod as root',
+    { values: { ...address, coordinator: { podSecurityContext: { runAsUser: 0 } } } },
+    /runAsUser/,
+  ],
+  [
+    'a strategy of routes that there is not',
+    { values: { ...address, routing: { strategy: 'both' } } },
+    /routing[./]strategy/,
+  ],
+  [
+    'a step without a type',
+    { values: { ...address, coordinator: { config: { pipeline: { steps: [{ params: {} }] } } } } },
+    /steps/,
+  ],
+  ['no gateway', {}, /config\.gateway\.address: the address of the gateway's listener for phases/],
+  [
+    'shutdown times in two places',
+    { values: { ...address, coordinator: { config: { server: { shutdown_timeout: '30s' } } } } },
+    /config\.server\.shutdown_timeout: set shutdown\.timeoutSeconds/,
+  ],
+  [
+    'no render service',
+    { values: { ...address, renderShim: { enabled: false } } },
+    /needs coordinator\.renderAddress/,
+  ],
+  [
+    'a gateway-sim without workers',
+    { values: { ...address, gatewaySim: { enabled: true } } },
+    /needs workerSim\.enabled/,
+  ],
+  [
+    'a pool that fails open',
+    { values: { ...address, pool: { create: true, failureMode: 'FailOpen' } } },
+    /pool\.failureMode: FailOpen would send phases to pods of any role/,
+  ],
+  [
+    'one listener for both routes',
+    {
+      values: {
+        ...address,
+        routing: { enabled: true, internal: { gateway: 'inference-gateway', section: 'public' } },
+      },
+    },
+    /routing\.internal: with strategy split it must be another listener/,
+  ],
+  [
+    'a policy that names no gateway',
+    { values: { ...address, coordinator: { networkPolicy: { enabled: true } } } },
+    /networkPolicy\.gatewayTo: name the pods of the gateway/,
+  ],
+  [
+    'routes without the Gateway API',
+    { values: { ...address, routing: { enabled: true } }, apis: [] },
+    /routing\.enabled needs the Gateway API/,
+  ],
+  [
+    'a pool without its API',
+    { values: { ...address, pool: { create: true } }, apis: [] },
+    /pool\.create needs the Gateway API Inference Extension/,
+  ],
+  [
+    'KEDA without KEDA',
+    { values: { ...address, coordinator: { autoscaling: { mode: 'keda' } } }, apis: [] },
+    /autoscaling\.mode: keda needs KEDA/,
+  ],
+  [
+    'KEDA without Prometheus',
+    { values: { ...address, coordinator: { autoscaling: { mode: 'keda' } } } },
+    /autoscaling\.keda\.serverAddress: the address of Prometheus/,
+  ],
+  [
+    'monitors without their operator',
+    {
+      values: { ...address, coordinator: { metrics: { serviceMonitor: { enabled: true } } } },
+      apis: [],
+    },
+    /metrics\.serviceMonitor\.enabled needs the Prometheus operator/,
+  ],
+];
+
+describe.each(['helm3', 'helm4'] as const)('%s', (major) => {
+  it.each(refusals)('refuses %s, and names it', async (_name, options, reason) => {
+    const charts = major === 'helm3' ? helm3 : helm4;
+    await expect(charts.render('stack', options)).rejects.toThrow(reason);
+  });
+
+  it('finds nothing to say about the charts', async () => {
+    const charts = major === 'helm3' ? helm3 : helm4;
+    const config = { gateway: { address: 'http://gateway' } };
+    await charts.lint('coordinator', { values: { config } });
+    await charts.lint('render-shim');
+    await charts.lint('stack', { valueSet: 'laptop' });
+  });
+});
+
+it('each app is installed alone, too', async () => {
+  const config = { gateway: { address: 'http://gateway' } };
+  for (const chart of chartNames.filter((name) => name !== 'stack')) {
+    const objects = await helm4.render(
+      chart,
+      chart === 'coordinator' ? { values: { config } } : {},
+    );
+    expect(objects.map(({ kind }) => kind)).toContain('Deployment');
+  }
+});
+
+describe('the routes', () => {
+  const routesOf = async (valueSet: string) => {
+    const objects = await helm4.render('stack', { valueSet });
+    const spec = (name: string) =>
+      objects.find((object) => nameOf(object) === `HTTPRoute/llm-${name}`)?.spec as {
+        rules: {
+          matches: { path: { type: string; value: string }; headers?: { value: string }[] }[];
+          timeouts: object;
+        }[];
+      };
+    return { clients: spec('clients'), phases: spec('phases') };
+  };
+
+  it.each(['production', 'single-listener'])('of %s have no time limit', async (valueSet) => {
+    const { clients, phases } = await routesOf(valueSet);
+    for (const { timeouts } of [...clients.rules, ...phases.rules]) {
+      expect(timeouts).toEqual({ request: '0s' });
+    }
+  });
+
+  it('on one listener send each path of a client to a phase when it has the header', async () => {
+    const { clients, phases } = await routesOf('single-listener');
+    const exact = clients.rules.flatMap(({ matches }) =>
+      matches.filter(({ path }) => path.type === 'Exact').map(({ path }) => path.value),
+    );
+    for (const phase of ['encode', 'prefill', 'decode']) {
+      const paths = phases.rules.flatMap(({ matches }) =>
+        matches
+          .filter(({ headers }) => headers?.[0]?.value === phase)
+          .map(({ path }) => path.value),
+      );
+      expect(paths).toEqual([...exact, '/']);
+    }
+  });
+});
+
+describe('what is made from other files is up to date:', () => {
+  it.each(chartNames)('schema of %s', (chart) => {
+    expect({ [howToWrite]: textOf(`deploy/charts/${chart}/values.schema.json`) }).toEqual({
+      [howToWrite]: chartSchemaText(chart),
+    });
+  });
+
+  it.each(chartCopies())('$to', ({ from, to }) => {
+    expect(textOf(to)).toBe(textOf(from));
+  });
+
+  it.each([...chartNames, 'common'])('version of %s', (chart) => {
+    const { version } = JSON.parse(textOf('package.json')) as { version: string };
+    const file = yamlOf(`deploy/charts/${chart}/Chart.yaml`) as {
+      version: string;
+      appVersion: string;
+      dependencies?: { version: string }[];
+    };
+    expect([
+      file.version,
+      file.appVersion,
+      ...(file.dependencies ?? []).map((one) => one.version),
+    ]).toEqual(expect.not.arrayContaining([expect.not.stringMatching(`^${version}$`)]));
+  });
+});

@@ -1,0 +1,127 @@
+import { execFile } from 'node:child_process';
+import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { parseAllDocuments, stringify } from 'yaml';
+import { z } from 'zod';
+import { pathOf } from './deploy-files.ts';
+import { type ProgramName, programPath } from './programs.ts';
+
+const run = promisify(execFile);
+
+/** Every chart that is installed, the umbrella last. */
+export const chartNames = readdirSync(pathOf('deploy/charts'))
+  .filter((name) => name !== 'common' && name !== 'stack')
+  .concat('stack');
+
+/** Value sets of the umbrella, each with a golden file. */
+export const valueSets = readdirSync(pathOf('deploy/charts/stack/ci')).map((file) =>
+  file.replace('.yaml', ''),
+);
+
+/** What the cluster of the renderings has beside Kubernetes. */
+const apis = [
+  'gateway.networking.k8s.io/v1/HTTPRoute',
+  'inference.networking.k8s.io/v1/InferencePool',
+  'keda.sh/v1alpha1/ScaledObject',
+  'monitoring.coreos.com/v1/PrometheusRule',
+  'monitoring.coreos.com/v1/ServiceMonitor',
+];
+
+const objectSchema = z.looseObject({
+  apiVersion: z.string(),
+  kind: z.string(),
+  metadata: z.looseObject({ name: z.string() }),
+  data: z.record(z.string(), z.string()).optional(),
+  spec: z.looseObject({}).optional(),
+});
+
+/** A rendered object of Kubernetes. */
+export type RenderedObject = z.output<typeof objectSchema>;
+
+/** Charts with their dependencies built, in a folder of their own. */
+export interface BuiltCharts {
+  /** Renders a chart as release `llm`. @throws Error with Helm's words when it refuses */
+  render(chart: string, options?: RenderOptions): Promise<RenderedObject[]>;
+  /** `helm lint --strict` of a chart. @throws Error with what it finds */
+  lint(chart: string, options?: RenderOptions): Promise<void>;
+  remove(): void;
+}
+
+/** What a rendering differs in. */
+export interface RenderOptions {
+  /** A file of stack/ci. */
+  readonly valueSet?: string;
+  /** As JSON, laid over that. */
+  readonly values?: object;
+  /** APIs of the cluster; all that the charts can use when absent. */
+  readonly apis?: readonly string[];
+}
+
+/** Builds the charts with one major version of Helm. */
+export async function buildCharts(program: ProgramName): Promise<BuiltCharts> {
+  const helm = await programPath(program);
+  const folder = mkdtempSync(join(tmpdir(), `${program}-`));
+  cpSync(pathOf('deploy/charts'), folder, {
+    recursive: true,
+    filter: (path) => !/\/charts\/[^/]+\/(charts|Chart\.lock)/.test(path),
+  });
+  const env = {
+    ...process.env,
+    HELM_CACHE_HOME: join(folder, '.cache'),
+    HELM_CONFIG_HOME: join(folder, '.config'),
+    HELM_DATA_HOME: join(folder, '.data'),
+  };
+  const call = (...args: string[]) =>
+    run(helm, args, { cwd: folder, env, timeout: 60_000, maxBuffer: 64 * 1024 * 1024 });
+  // Leaves first: their copies in the umbrella hold the library.
+  for (const chart of chartNames) await call('dependency', 'build', '--skip-refresh', chart);
+  const flags = ({ valueSet, values, apis: own = apis }: RenderOptions): string[] => [
+    ...(valueSet === undefined ? [] : ['--values', `stack/ci/${valueSet}.yaml`]),
+    ...Object.entries(values ?? {}).flatMap(([key, value]) => [
+      '--set-json',
+      `${key}=${JSON.stringify(value)}`,
+    ]),
+    ...['--kube-version', '1.33'],
+    ...own.flatMap((api) => ['--api-versions', api]),
+  ];
+  return {
+    async render(chart, options = {}) {
+      const { stdout } = await call('template', 'llm', chart, '-n', 'llm-d', ...flags(options));
+      return parseAllDocuments(stdout, { merge: false })
+        .map((document) => {
+          const [error] = document.errors;
+          if (error) throw error;
+          return document.toJS() as unknown;
+        })
+        .filter((object) => object !== null)
+        .map((object) => objectSchema.parse(object))
+        .toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1));
+    },
+    async lint(chart, options = {}) {
+      // Lint takes no --api-versions.
+      const [values] = [flags({ ...options, apis: [] })];
+      await call('lint', '--strict', chart, ...values);
+    },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+/** Kind and name, by which an object is spoken of. */
+export const nameOf = ({ kind, metadata }: RenderedObject): string => `${kind}/${metadata.name}`;
+
+/** Text of a golden file. Dashboards, which are files of deploy/dashboards, are shown by their size. */
+export const goldenText = (objects: readonly RenderedObject[]): string =>
+  objects
+    .map((object) =>
+      object.data && nameOf(object).includes('-dashboard-')
+        ? { ...object, data: Object.keys(object.data) }
+        : object,
+    )
+    .map((object) => stringify(object, { lineWidth: 0 }))
+    .join('---\n');
+
+/** Path of the golden file of a value set. */
+export const goldenFile = (valueSet: string): string =>
+  pathOf(`tools/deploy-check/src/testdata/charts/${valueSet}.yaml`);

@@ -1,0 +1,218 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { gatewayOptions } from '@llm-d/gateway-sim';
+import { coordinatorConfig } from '@llm-d/local-stack';
+import { optionNames } from '@llm-d/worker-sim';
+import { Ajv } from 'ajv';
+import { parse } from 'yaml';
+import { composeSchema, type Service } from './compose.ts';
+import { pathOf, yamlOf } from './deploy-files.ts';
+
+const file = 'docker-compose.yml';
+const content = yamlOf(file);
+const compose = composeSchema.parse(content);
+const services = Object.entries(compose.services);
+const gatewayProfiles = ['sim', 'envoy', 'epp'];
+
+const schemaFile = join(
+  dirname(createRequire(import.meta.url).resolve('dclint')),
+  '../schemas/compose.schema.json',
+);
+const isCompose = new Ajv({ strict: false, logger: false, validateSchema: false }).compile(
+  JSON.parse(readFileSync(schemaFile, 'utf8')) as object,
+);
+
+const service = (name: string): Service => {
+  const found = compose.services[name];
+  if (!found) throw new Error(`no service ${name}`);
+  return found;
+};
+
+/** Names of the services that run with these profiles. */
+const activeWith = (profiles: readonly string[]): string[] =>
+  services
+    .filter(
+      ([, { profiles: own }]) => own.length === 0 || own.some((one) => profiles.includes(one)),
+    )
+    .map(([name]) => name);
+
+describe('the schema of compose', () => {
+  it.each([
+    ['an unknown key', { services: { a: { image: 'a:1', no_such_key: 1 } } }],
+    ['a health check without a type', { services: { a: { healthcheck: { test: 5 } } } }],
+  ])('refuses %s', (_name, bad) => {
+    expect(isCompose(bad)).toBe(false);
+  });
+
+  it.each([file, 'deploy/compose/dev.yaml'])('accepts %s', (name) => {
+    isCompose(yamlOf(name));
+    expect(isCompose.errors ?? []).toEqual([]);
+  });
+});
+
+describe.each(gatewayProfiles.flatMap((one) => [[one], [one, 'observability']]))(
+  'profiles %s %s',
+  (...profiles) => {
+    const active = activeWith(profiles);
+
+    it('have all services that others depend on', () => {
+      for (const name of active) {
+        for (const needed of Object.keys(service(name).depends_on)) {
+          expect({ name, needed, isThere: active.includes(needed) }).toMatchObject({
+            isThere: true,
+          });
+        }
+      }
+    });
+
+    it('have one inference gateway, which alone publishes the port', () => {
+      const gateways = active.filter((name) =>
+        Object.values(service(name).networks).some(({ aliases }) =>
+          aliases.includes('inference-gateway'),
+        ),
+      );
+      expect(gateways).toHaveLength(1);
+      const publishing = active.filter((name) =>
+        service(name).ports.some((port) => port.includes('GATEWAY_PORT')),
+      );
+      expect(publishing).toEqual(gateways);
+    });
+  },
+);
+
+it('plain `docker compose up` runs the profile sim', () => {
+  expect(readFileSync(pathOf('.env'), 'utf8')).toMatch(/^COMPOSE_PROFILES=sim$/m);
+});
+
+describe.each(services)('service %s', (name, one) => {
+  it('publishes ports on loopback only', () => {
+    for (const port of one.ports) expect(port).toMatch(/^127\.0\.0\.1:/);
+  });
+
+  it('has an image of one version', () => {
+    const tag = /:([^:]*?)\}?$/.exec(one.image)?.[1];
+    expect(tag).toMatch(/\d|^local$/);
+    expect(one.image).not.toContain('latest');
+  });
+
+  it('drops all capabilities and gains no privileges', () => {
+    expect(one.cap_drop).toEqual(['ALL']);
+    expect(one.security_opt).toEqual(['no-new-privileges:true']);
+    expect(one.privileged ?? false).toBe(false);
+  });
+
+  it('is probed, unless its image has nothing that could do it', () => {
+    const cannot = ['envoy', 'envoy-epp', 'epp', 'otel-collector'];
+    expect(one.healthcheck !== undefined).toBe(!cannot.includes(name));
+  });
+
+  it('has its files and networks', () => {
+    for (const { source } of one.configs) {
+      expect(existsSync(pathOf(compose.configs[source]?.file ?? 'nowhere'))).toBe(true);
+    }
+    for (const volume of one.volumes) {
+      expect(existsSync(pathOf(volume.split(':')[0] ?? ''))).toBe(true);
+    }
+    expect(Object.keys(compose.networks)).toEqual(
+      expect.arrayContaining(Object.keys(one.networks)),
+    );
+  });
+
+  it('is built read-only for an unprivileged user when it is ours', () => {
+    if (one.build === undefined) return;
+    const { APP: app } = one.build.args;
+    expect(one.build.dockerfile).toBe('deploy/docker/Dockerfile');
+    expect(
+      ['apps', 'tools'].some((folder) => existsSync(pathOf(`${folder}/${app}/package.json`))),
+    ).toBe(true);
+    expect(one).toMatchObject({ read_only: true, user: '65532:65532', init: true });
+    expect(one.healthcheck?.test.slice(0, 3)).toEqual([
+      'CMD',
+      '/nodejs/bin/node',
+      '/app/healthcheck.mjs',
+    ]);
+  });
+});
+
+it('the override adds to services that are there', () => {
+  const { services: changed } = yamlOf('deploy/compose/dev.yaml') as { services: object };
+  for (const [name, one] of Object.entries(changed)) {
+    expect(compose.services).toHaveProperty(name);
+    expect(one).not.toHaveProperty('networks');
+  }
+});
+
+describe('the stack in containers is that of npm start', () => {
+  const roles = ['encode', 'prefill', 'decode'];
+  const workers = services.filter(([, { environment }]) => environment['SIM_ROLE'] !== undefined);
+
+  it('has the same coordinator configuration, addresses apart', () => {
+    const { server, gateway, pipeline } = coordinatorConfig({
+      listenAddress: ':8080',
+      gatewayUrl: 'http://inference-gateway:8081',
+      renderUrl: 'http://render-shim:8082',
+      kvConnector: 'kv-nixl',
+      ecConnector: 'ec-nixl',
+    });
+    const inFile = parse(readFileSync(pathOf('deploy/compose/coordinator.yaml'), 'utf8')) as {
+      server: object;
+      pipeline: { steps: { type: string; params?: Record<string, unknown> }[] };
+    };
+    expect(inFile).toMatchObject({ gateway });
+    expect(inFile.server).toEqual({ upstream_errors: server.upstream_errors });
+    const { steps, ...keys } = pipeline;
+    // It spells out what it has as default.
+    expect({ use_openai_format: true, ...inFile.pipeline }).toMatchObject(keys);
+    expect(inFile.pipeline.steps.map(({ type }) => type)).toEqual(steps.map(({ type }) => type));
+    const render = steps.find(({ type }) => type === 'render');
+    expect(inFile.pipeline.steps).toContainEqual(render);
+  });
+
+  it('has the same workers, under the same names', () => {
+    expect(workers.map(([name]) => name)).toEqual(
+      roles.flatMap((role) => [`${role}-0`, `${role}-1`]),
+    );
+    for (const [name, { environment, networks }] of workers) {
+      expect(environment).toMatchObject({ SIM_POD_NAME: name, SIM_ROLE: name.split('-')[0] });
+      expect(networks['phase']?.aliases).toEqual([`worker-${environment['SIM_ROLE']}`]);
+    }
+  });
+
+  it('sets variables that the workers know', () => {
+    const known = optionNames.map(
+      (name) => `SIM_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`,
+    );
+    for (const [, { environment }] of workers) {
+      expect(known).toEqual(expect.arrayContaining(Object.keys(environment)));
+    }
+  });
+
+  it('starts gateway-sim with flags that it takes, and all workers', () => {
+    const { command } = service('gateway-sim');
+    const options = gatewayOptions(command, {});
+    expect(options).toMatchObject({
+      ...{ publicPort: 8080, internalPort: 8081, adminPort: 9901 },
+      coordinator: 'http://coordinator:8080',
+    });
+    expect(options.endpoints).toEqual(
+      workers.map(([name, { environment }]) => ({
+        ...{ name, address: name, port: 8000 },
+        labels: { 'llm-d.ai/role': environment['SIM_ROLE'] },
+      })),
+    );
+  });
+
+  it('gives the picker the same workers at their addresses', () => {
+    const { endpoints } = yamlOf('deploy/epp/discovery/endpoints.yaml') as { endpoints: object[] };
+    expect(endpoints).toEqual(
+      workers.map(([name, { environment, networks }]) => ({
+        name,
+        address: networks['phase']?.ipv4_address,
+        port: '8000',
+        labels: { 'llm-d.ai/role': environment['SIM_ROLE'] },
+      })),
+    );
+  });
+});

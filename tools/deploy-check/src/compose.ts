@@ -1,0 +1,44 @@
+import { z } from 'zod';
+
+const networkSchema = z.looseObject({
+  aliases: z.array(z.string()).prefault([]),
+  ipv4_address: z.string().optional(),
+});
+
+const serviceSchema = z.looseObject({
+  profiles: z.array(z.string()).prefault([]),
+  image: z.string(),
+  build: z
+    .object({ context: z.string(), dockerfile: z.string(), args: z.object({ APP: z.string() }) })
+    .optional(),
+  command: z.array(z.string()).prefault([]),
+  environment: z.record(z.string(), z.string()).prefault({}),
+  depends_on: z.record(z.string(), z.object({ condition: z.string() })).prefault({}),
+  ports: z.array(z.string()).prefault([]),
+  volumes: z.array(z.string()).prefault([]),
+  configs: z.array(z.object({ source: z.string(), target: z.string() })).prefault([]),
+  networks: z
+    .union([
+      z
+        .array(z.string())
+        .transform((names) =>
+          Object.fromEntries(names.map((name) => [name, networkSchema.parse({})])),
+        ),
+      z.record(z.string(), networkSchema),
+    ])
+    .prefault([]),
+  healthcheck: z.looseObject({ test: z.array(z.string()) }).optional(),
+  cap_drop: z.array(z.string()).optional(),
+  security_opt: z.array(z.string()).optional(),
+  privileged: z.boolean().optional(),
+});
+
+/** docker-compose.yml as far as it is looked at, with lists and mappings in one form. */
+export const composeSchema = z.looseObject({
+  services: z.record(z.string(), serviceSchema),
+  networks: z.record(z.string(), z.unknown()),
+  configs: z.record(z.string(), z.object({ file: z.string() })),
+});
+
+/** One service of it. */
+export type Service = z.output<typeof serviceSchema>;

@@ -1,0 +1,2 @@
+export { type EnvoyConfig, onLoopback, readEnvoyConfig } from './envoy-config.ts';
+export { type AccessLine, type EnvoyProcess, startEnvoy } from './start-envoy.ts';
