@@ -64,7 +64,7 @@ function toQueued(ctx: RequestContext, options: EnterOptions): QueuedRequest {
   const { rawHeaders } = ctx;
   const { mode, tenant, placement, params, bounds, names } = options;
   const [contentType = 'application/json'] = headerValues(rawHeaders, ['content-type']);
-  const [traceparent] = headerValues(rawHeaders, ['traceparent']);
+  const traceparent = traceparentOf(ctx);
   const idempotencyKey = readIdempotencyKey(rawHeaders);
   return {
     ...{ tenant, id: ctx.requestId, mode, model: ctx.model, path: ctx.path, contentType },
@@ -80,6 +80,14 @@ function toQueued(ctx: RequestContext, options: EnterOptions): QueuedRequest {
     ...(traceparent !== undefined && { traceparent }),
     timeoutMs: clampTimeoutMs(readTimeoutSeconds(rawHeaders, names), bounds),
   };
+}
+
+/** The dispatch joins the trace of this request: below the step's own span where there is one, else as the client said. */
+function traceparentOf(ctx: RequestContext): string | undefined {
+  const own = ctx.timeline.at(-1);
+  const observed = own ? ctx.observedHeaders(own) : [];
+  const [traceparent] = headerValues([...observed, ...ctx.rawHeaders], ['traceparent']);
+  return traceparent;
 }
 
 async function submit(
