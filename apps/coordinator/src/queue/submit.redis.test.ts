@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { completion, errorOf, QueueRig } from './testing.ts';
 
@@ -138,6 +139,13 @@ describe('enqueue', () => {
     const digest = (bytes: Buffer = Buffer.alloc(0)) =>
       createHash('sha256').update(bytes).digest('hex');
     expect(digest(stored)).toBe(digest(body));
+  });
+
+  it('stores what a packed body unpacks to', async () => {
+    const [id, text] = [rig.newId(), '{"model":"m","prompt":"packed"}'];
+    const headers = { 'content-encoding': 'gzip' };
+    expect((await rig.post('enqueue', { id, body: gzipSync(text), headers })).status).toBe(202);
+    expect(String(await rig.broker.dispatch.body(await rig.begin(id)))).toBe(text);
   });
 
   it('queues a batch of prompts as one request', async () => {
