@@ -1,6 +1,6 @@
 import { type ServerResponse } from 'node:http';
-import { AnswerTimeoutError, ClientGoneError } from '@llm-d/pipeline';
-import { type Lifecycle, OpenItems } from '@llm-d/service';
+import { AnswerTimeoutError, ClientGoneError, OpenItems } from '@llm-d/pipeline';
+import { type Lifecycle } from '@llm-d/service';
 import { ShuttingDownError } from './shutting-down-error.ts';
 
 /** A request that is being served. */

@@ -1,3 +1,5 @@
+import { OpenItems } from './open-items.ts';
+
 /** Bounds of the work that outlives its request. */
 export interface BackgroundLimits {
   /** Pieces of work at the same time. */
@@ -26,7 +28,7 @@ interface Piece {
 export class Background {
   readonly #limits: BackgroundLimits;
   readonly #waiting: Piece[] = [];
-  readonly #running = new Set<AbortController>();
+  readonly #running = new OpenItems<AbortController>();
   #waitingBytes = 0;
   #isClosed = false;
   #onIdle: (() => void)[] = [];
@@ -64,14 +66,14 @@ export class Background {
   /** Takes nothing more and aborts what is left. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const running of this.#running) running.abort(new Error('the process is ending'));
+    for (const running of this.#running.all()) running.abort(new Error('the process is ending'));
     for (const piece of this.#waiting.splice(0)) void this.#start(piece);
     await this.idle();
   }
 
   async #start({ work }: Piece): Promise<void> {
     const running = new AbortController();
-    this.#running.add(running);
+    const remove = this.#running.add(running);
     const timer = setTimeout(() => {
       running.abort(new Error('the time for it is over'));
     }, this.#limits.timeoutMs);
@@ -80,7 +82,7 @@ export class Background {
       await work(running.signal);
     } finally {
       clearTimeout(timer);
-      this.#running.delete(running);
+      remove();
       this.#next();
     }
   }

@@ -52,6 +52,7 @@ export {
   type MediaSource,
   type ReportedMediaFault,
 } from './media-source.ts';
+export { OpenItems } from './open-items.ts';
 export { Pipeline, type RunSteps } from './pipeline.ts';
 export {
   type Found,

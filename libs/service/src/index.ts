@@ -12,7 +12,6 @@ export {
   type MetricsListenerOptions,
   startMetricsListener,
 } from './metrics-listener.ts';
-export { OpenItems } from './open-items.ts';
 export { RequestError } from './request-error.ts';
 export { type RunningService, type RunOptions, runService, startService } from './run-service.ts';
 export { ServerTls, type TlsSettings } from './server-tls.ts';

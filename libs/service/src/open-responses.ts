@@ -1,5 +1,5 @@
 import { type Server, type ServerResponse } from 'node:http';
-import { OpenItems } from './open-items.ts';
+import { OpenItems } from '@llm-d/pipeline';
 
 /** The answers of a server that have not ended, for its drain. */
 export class OpenResponses {
