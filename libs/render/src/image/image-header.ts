@@ -1,6 +1,6 @@
 import sharp, { type Metadata } from 'sharp';
 
-import { badRequest } from '../errors.ts';
+import { asGap, badRequest } from '../errors.ts';
 import { isTruncated } from './truncation.ts';
 
 /** What the header of an image file says. */
@@ -25,7 +25,7 @@ export async function readImageHeader(file: Buffer, maxPixels: number): Promise<
   const metadata = await readMetadata(file);
   const { width, height, format } = metadata;
   if (!FORMATS.has(format)) {
-    throw badRequest(`Failed to load image: the format ${format} is not supported`);
+    throw asGap(badRequest(`Failed to load image: the format ${format} is not supported`));
   }
   if (width * height > maxPixels) {
     throw badRequest(`Image size (${width * height} pixels) exceeds limit of ${maxPixels} pixels.`);
@@ -45,7 +45,8 @@ async function readMetadata(file: Buffer): Promise<Metadata> {
   try {
     return await sharp(file, { limitInputPixels: false, failOn: 'error' }).metadata();
   } catch (cause) {
-    throw badRequest('Failed to load image: cannot identify image file', null, { cause });
+    // Upstream's decoder knows more formats.
+    throw asGap(badRequest('Failed to load image: cannot identify image file', null, { cause }));
   }
 }
 
