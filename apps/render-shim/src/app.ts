@@ -16,6 +16,8 @@ export interface AppOptions {
   /** A longer request body is refused with 413. */
   readonly maxBodyBytes: number;
   readonly readTimeoutMs?: number;
+  /** From the whole request to the start of its answer; 504 past it. Default a minute. */
+  readonly requestTimeoutMs?: number;
   /** One of them is asked for below `/v1`; empty or absent, nothing is. */
   readonly bearerTokens?: readonly string[];
 }
@@ -24,7 +26,7 @@ export interface AppOptions {
 export async function createApp(options: AppOptions): Promise<Service> {
   const { models, metrics, logger, maxBodyBytes, readTimeoutMs } = options;
   const service = await createService({
-    module: AppModule.register(models, metrics),
+    module: AppModule.register(models, metrics, options.requestTimeoutMs ?? 60_000),
     logger,
     bodyLimitBytes: maxBodyBytes,
     unknownPaths: UnknownPath,

@@ -67,6 +67,19 @@ export class RenderMetrics {
         this.set(workers.restarts);
       },
     });
+    for (const outcome of ['hits', 'misses'] as const) {
+      new Counter({
+        name: `render_cache_${outcome}_total`,
+        help: `Texts and tensors that were ${outcome === 'hits' ? '' : 'not '}found in the cache`,
+        labelNames: ['cache'],
+        registers,
+        collect() {
+          this.reset();
+          this.inc({ cache: 'tokens' }, workers.cache.tokenCounts[outcome]);
+          this.inc({ cache: 'tensors' }, workers.cache.tensorCounts[outcome]);
+        },
+      });
+    }
     this.upstreamRequests = new Counter({
       name: 'render_upstream_requests_total',
       help: 'Calls of render servers by model, place in the list, and outcome: served, refused, failed or cancelled',

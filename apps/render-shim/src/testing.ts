@@ -23,6 +23,7 @@ export async function startShim(
     readonly maxBodyBytes?: number;
     readonly workers?: WorkerLimits;
     readonly bearerTokens?: readonly string[];
+    readonly requestTimeoutMs?: number;
   } = {},
 ): Promise<RunningShim> {
   const log: string[] = [];
@@ -43,6 +44,7 @@ export async function startShim(
     metrics,
     logger,
     bearerTokens: options.bearerTokens ?? [],
+    requestTimeoutMs: options.requestTimeoutMs ?? 60_000,
     maxBodyBytes: options.maxBodyBytes ?? 64 << 20,
   });
   const running: RunningService = await startService(app, {

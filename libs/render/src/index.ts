@@ -8,6 +8,7 @@ export { profileFileNames } from './profile-files.ts';
 export { type ProfileReport, reportProfile, type Support } from './profile-report.ts';
 export { type ProxyRequest, ProxyModel, type ProxySettings } from './proxy/proxy-model.ts';
 export { UpstreamGroup, type UpstreamObserver } from './proxy/upstream-group.ts';
+export { type CacheLimits } from './render-cache.ts';
 export { RenderWorkers, type WorkerLimits } from './render-workers.ts';
 export { type RenderOptions, Renderer } from './renderer.ts';
 export { requestedModel } from './requested-model.ts';

@@ -2,7 +2,6 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { type SamplingDefaults } from './answer/sampling-params.ts';
-import { type EncodeGate } from './encode-gate.ts';
 import { badRequest, notImplemented } from './errors.ts';
 import { rebuildLlamaTokenizer } from './llama-tokenizer.ts';
 import { type ImageGeometry } from './image/geometry.ts';
@@ -14,7 +13,7 @@ import { readProfileFiles, type ProfileFiles } from './profile-files.ts';
 import { fromJson, type Value } from './python/value.ts';
 import { ChatTemplate } from './template/chat-template.ts';
 import { type ContentFormat } from './template/content-format.ts';
-import { Tokenizer } from './tokenizer.ts';
+import { Tokenizer, type TokenizerWorkers } from './tokenizer.ts';
 
 /** Beside `src` and `dist` alike. */
 const DEFAULT_DIRECTORY = fileURLToPath(new URL('../profiles/qwen3-vl', import.meta.url));
@@ -102,7 +101,10 @@ export interface Profile {
 }
 
 /** Loads and compiles a profile; throws when a file is broken or a template is outside the supported set. */
-export async function loadProfile(options: ProfileOptions, gate: EncodeGate): Promise<Profile> {
+export async function loadProfile(
+  options: ProfileOptions,
+  workers: TokenizerWorkers,
+): Promise<Profile> {
   const files = await readProfileFiles(options.directory ?? DEFAULT_DIRECTORY);
   const { settings, modelConfig } = files;
   const names = options.servedModelNames ?? settings.names ?? [basename(files.directory)];
@@ -128,7 +130,7 @@ export async function loadProfile(options: ProfileOptions, gate: EncodeGate): Pr
     modelIds: names,
     rootName,
     maxModelLen,
-    tokenizer: loadTokenizer(files, gate),
+    tokenizer: loadTokenizer(files, workers),
     contentFormat: options.contentFormat ?? settings.content_format ?? 'auto',
     imagePlaceholder: settings.image_placeholder ?? IMAGE_PLACEHOLDER,
     specialTokens: specialTokens(files.tokenizerConfig),
@@ -147,14 +149,14 @@ export async function loadProfile(options: ProfileOptions, gate: EncodeGate): Pr
 /** Of all Llama classes and types it is this pair whose file transformers does not take as it is. */
 function loadTokenizer(
   { tokenizerFile, tokenizerConfig, modelConfig }: ProfileFiles,
-  gate: EncodeGate,
+  workers: TokenizerWorkers,
 ): Tokenizer {
   const isRebuilt =
     modelConfig.model_type === 'llama' &&
     /^LlamaTokenizer(?:Fast)?$/.test(tokenizerConfig.tokenizer_class ?? '');
   return isRebuilt
-    ? Tokenizer.fromText(rebuildLlamaTokenizer(tokenizerFile), gate)
-    : Tokenizer.fromFile(tokenizerFile, gate);
+    ? Tokenizer.fromText(rebuildLlamaTokenizer(tokenizerFile), workers)
+    : Tokenizer.fromFile(tokenizerFile, workers);
 }
 
 function placeholderId({ modelConfig, preprocessorConfig }: ProfileFiles, name: string): number {

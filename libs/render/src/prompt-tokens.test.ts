@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 
 import { checkLength, encodePrompt, truncateIds } from './prompt-tokens.ts';
-import { EncodeGate } from './encode-gate.ts';
+import { RenderWorkers } from './render-workers.ts';
 import { Tokenizer } from './tokenizer.ts';
 
 /** Words `a` to `c` are 1 to 3; every text is put between `<s>` (0) and `</s>` (5). */
@@ -42,7 +42,7 @@ beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), 'tokenizer-'));
   const file = join(directory, 'tokenizer.json');
   writeFileSync(file, JSON.stringify(definition));
-  tokenizer = Tokenizer.fromFile(file, new EncodeGate({ running: 1, waiting: 1 }));
+  tokenizer = Tokenizer.fromFile(file, new RenderWorkers());
 });
 
 afterAll(() => {

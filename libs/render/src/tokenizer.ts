@@ -2,6 +2,7 @@ import { Tokenizer as NativeTokenizer } from 'tokenizers';
 
 import { type EncodeGate } from './encode-gate.ts';
 import { badRequest } from './errors.ts';
+import { type RenderCache } from './render-cache.ts';
 
 /** Shorter texts take about a millisecond and do not wait for long ones. */
 const SHORT_TEXT_CHARACTERS = 8192;
@@ -13,25 +14,35 @@ export interface Encoded {
   readonly offsets: readonly (readonly [number, number])[] | undefined;
 }
 
+/** Where long texts wait, and known ones are remembered. */
+export interface TokenizerWorkers {
+  readonly gate: EncodeGate;
+  readonly cache: RenderCache;
+}
+
+/** Tells tokenizers apart in the cache that they share. */
+let tokenizers = 0;
+
 /** The tokenizer of a profile. Encoding runs in native code on the thread pool, not on the event loop. */
 export class Tokenizer {
   private readonly native: NativeTokenizer;
-  private readonly gate: EncodeGate;
+  private readonly workers: TokenizerWorkers;
+  private readonly scope = `${++tokenizers}`;
   private vocabularySize: number | undefined;
 
-  private constructor(native: NativeTokenizer, gate: EncodeGate) {
+  private constructor(native: NativeTokenizer, workers: TokenizerWorkers) {
     this.native = native;
-    this.gate = gate;
+    this.workers = workers;
   }
 
   /** Reads a `tokenizer.json`; throws the library's error when the file is not one. */
-  static fromFile(file: string, gate: EncodeGate): Tokenizer {
-    return new Tokenizer(NativeTokenizer.fromFile(file), gate);
+  static fromFile(file: string, workers: TokenizerWorkers): Tokenizer {
+    return new Tokenizer(NativeTokenizer.fromFile(file), workers);
   }
 
   /** Takes the text of a `tokenizer.json`; throws the library's error when it is not one. */
-  static fromText(definition: string, gate: EncodeGate): Tokenizer {
-    return new Tokenizer(NativeTokenizer.fromString(definition), gate);
+  static fromText(definition: string, workers: TokenizerWorkers): Tokenizer {
+    return new Tokenizer(NativeTokenizer.fromString(definition), workers);
   }
 
   /** Ids of a text. A lone surrogate has no bytes to tokenize and is refused, as upstream does. */
@@ -50,17 +61,26 @@ export class Tokenizer {
     if (text === '' && !options.addSpecialTokens) {
       return { ids: new Uint32Array(), offsets: options.withOffsets === true ? [] : undefined };
     }
-    const encode = () =>
-      this.native.encode(text, null, { addSpecialTokens: options.addSpecialTokens });
-    const encoding = await (text.length <= SHORT_TEXT_CHARACTERS
-      ? encode()
-      : this.gate.run(encode, options.signal));
+    const { addSpecialTokens, withOffsets = false, signal } = options;
+    const scope = `${this.scope} ${addSpecialTokens} ${withOffsets}`;
+    return this.workers.cache.encoded(scope, text, () =>
+      text.length <= SHORT_TEXT_CHARACTERS
+        ? this.encodeNow(text, addSpecialTokens, withOffsets)
+        : this.workers.gate.run(() => this.encodeNow(text, addSpecialTokens, withOffsets), signal),
+    );
+  }
+
+  private async encodeNow(
+    text: string,
+    addSpecialTokens: boolean,
+    withOffsets: boolean,
+  ): Promise<Encoded> {
+    const encoding = await this.native.encode(text, null, { addSpecialTokens });
     return {
-      ids: Uint32Array.from(encoding.getIds()),
-      offsets:
-        options.withOffsets === true
-          ? encoding.getOffsets().map(([start = 0, end = 0]) => [start, end] as const)
-          : undefined,
+      ids: new Uint32Array(encoding.getIds()),
+      offsets: withOffsets
+        ? encoding.getOffsets().map(([start = 0, end = 0]) => [start, end] as const)
+        : undefined,
     };
   }
 
