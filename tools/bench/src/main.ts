@@ -1,9 +1,11 @@
 import { benchCascade } from './bench-cascade.ts';
 import { benchJson } from './bench-json.ts';
+import { benchRender } from './bench-render.ts';
 
 const benches: Readonly<Record<string, (args: string[]) => Promise<void> | void>> = {
   json: benchJson,
   cascade: benchCascade,
+  render: benchRender,
 };
 
 const [name = '', ...args] = process.argv.slice(2);
