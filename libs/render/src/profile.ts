@@ -1,9 +1,9 @@
+import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { type SamplingDefaults } from './answer/sampling-params.ts';
 import { badRequest, notImplemented } from './errors.ts';
-import { rebuildLlamaTokenizer } from './llama-tokenizer.ts';
 import { type ImageGeometry } from './image/geometry.ts';
 import { type ImageSettings } from './image/image-processor.ts';
 import { type HashAlgorithm, type HashScheme } from './image/mm-hash.ts';
@@ -13,7 +13,9 @@ import { readProfileFiles, type ProfileFiles } from './profile-files.ts';
 import { fromJson, type Value } from './python/value.ts';
 import { ChatTemplate } from './template/chat-template.ts';
 import { type ContentFormat } from './template/content-format.ts';
-import { Tokenizer, type TokenizerWorkers } from './tokenizer.ts';
+import { rebuildLlamaTokenizer } from './tokenizer/llama-tokenizer.ts';
+import { type TokenizerChoice } from './tokenizer/tokenizer-engine.ts';
+import { Tokenizer, type TokenizerWorkers } from './tokenizer/tokenizer.ts';
 
 /** Beside `src` and `dist` alike. */
 const DEFAULT_DIRECTORY = fileURLToPath(new URL('../profiles/qwen3-vl', import.meta.url));
@@ -50,6 +52,8 @@ export interface ProfileOptions {
   readonly directory?: string;
   /** Names requests may use; replaces the profile's own. */
   readonly servedModelNames?: readonly string[];
+  /** Library that tokenizes; default `auto`. */
+  readonly tokenizer?: TokenizerChoice;
   /** Name that enters image hashes: the workers' model argument, not an alias. */
   readonly hashModelId?: string;
   readonly hashAlgorithm?: HashAlgorithm;
@@ -130,7 +134,7 @@ export async function loadProfile(
     modelIds: names,
     rootName,
     maxModelLen,
-    tokenizer: loadTokenizer(files, workers),
+    tokenizer: await loadTokenizer(files, workers, options.tokenizer),
     contentFormat: options.contentFormat ?? settings.content_format ?? 'auto',
     imagePlaceholder: settings.image_placeholder ?? IMAGE_PLACEHOLDER,
     specialTokens: specialTokens(files.tokenizerConfig),
@@ -147,16 +151,20 @@ export async function loadProfile(
 }
 
 /** Of all Llama classes and types it is this pair whose file transformers does not take as it is. */
-function loadTokenizer(
+async function loadTokenizer(
   { tokenizerFile, tokenizerConfig, modelConfig }: ProfileFiles,
   workers: TokenizerWorkers,
-): Tokenizer {
+  choice: TokenizerChoice | undefined,
+): Promise<Tokenizer> {
   const isRebuilt =
     modelConfig.model_type === 'llama' &&
     /^LlamaTokenizer(?:Fast)?$/.test(tokenizerConfig.tokenizer_class ?? '');
-  return isRebuilt
-    ? Tokenizer.fromText(rebuildLlamaTokenizer(tokenizerFile), workers)
-    : Tokenizer.fromFile(tokenizerFile, workers);
+  const definition = await readFile(tokenizerFile, 'utf8');
+  return Tokenizer.load(
+    isRebuilt ? rebuildLlamaTokenizer(definition) : definition,
+    workers,
+    choice,
+  );
 }
 
 function placeholderId({ modelConfig, preprocessorConfig }: ProfileFiles, name: string): number {

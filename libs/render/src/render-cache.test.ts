@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { RenderCache } from './render-cache.ts';
-import { type Encoded } from './tokenizer.ts';
+import { type Encoded } from './tokenizer/tokenizer-engine.ts';
 
 const long = 'a'.repeat(1000);
 const encoded = (...ids: number[]): Encoded => ({ ids: Uint32Array.from(ids), offsets: undefined });

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 
 import { LRUCache } from 'lru-cache';
 
-import { type Encoded } from './tokenizer.ts';
+import { type Encoded } from './tokenizer/tokenizer-engine.ts';
 
 /** How much a process remembers of what it rendered; 0 switches a cache off. */
 export interface CacheLimits {
