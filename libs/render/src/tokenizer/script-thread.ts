@@ -4,9 +4,25 @@ import { Tokenizer } from '@huggingface/tokenizers';
 
 import { type ScriptReply, type ScriptRequest } from './script-engine.ts';
 
-const definition: unknown = JSON.parse(String(workerData));
-if (typeof definition !== 'object' || definition === null) throw new Error('not a tokenizer.json');
-const tokenizer = new Tokenizer(definition, {});
+/** The part of the library that is used: its declarations do not resolve under nodenext. */
+interface ScriptTokenizer {
+  encode(text: string, options: { readonly add_special_tokens: boolean }): { ids: number[] };
+  decode(
+    ids: number[],
+    options: {
+      readonly skip_special_tokens: boolean;
+      readonly clean_up_tokenization_spaces: boolean;
+    },
+  ): string;
+  id_to_token(id: number): string | undefined;
+  get_vocab(withAddedTokens: boolean): Map<string, number>;
+}
+
+const library: unknown = Tokenizer;
+const tokenizer = new (library as new (definition: unknown, config: object) => ScriptTokenizer)(
+  JSON.parse(String(workerData)),
+  {},
+);
 
 parentPort?.on('message', (request: ScriptRequest) => {
   parentPort?.postMessage(answer(request));
