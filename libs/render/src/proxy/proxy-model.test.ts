@@ -447,6 +447,21 @@ describe('a failing upstream', () => {
   });
 });
 
+describe('a probe that renders', () => {
+  it.each([
+    { name: 'an answer', answer: { json: [object] }, isHealthy: true },
+    { name: 'a refusal', answer: { status: 400 }, isHealthy: true },
+    { name: 'no such route', answer: { status: 404 }, isHealthy: true },
+    { name: 'a fault', answer: { status: 500 }, isHealthy: false },
+    { name: 'silence', answer: { beforeHeaders: 'hang' as const }, isHealthy: false },
+  ])('finds out from $name', async ({ answer, isHealthy }) => {
+    await proxyTo([answer], {}, { deepProbeMs: 200 });
+    expect(await group.upstreams[0]?.probe(true)).toBe(isHealthy);
+    expect(group.isHealthy).toBe(isHealthy);
+    expect(renders(servers[0] as ScriptedServer)[0]?.json()).toEqual({ prompt: 'a' });
+  });
+});
+
 describe('routes', () => {
   const missing = { status: 404, json: { detail: 'Not Found' } };
 

@@ -12,12 +12,15 @@ const DEFAULT_TIMES: UpstreamTimes = {
   headersMs: 60_000,
   bodyMs: 30_000,
   probeMs: 1_000,
+  deepProbeMs: 10_000,
   ejectMs: 10_000,
   maxEjectMs: 120_000,
 };
 const PROBE_EVERY_MS = 5_000;
 /** Every so many probes the upstream is asked for its models and routes again. */
 const LEARN_EVERY = 12;
+/** Every so many probes renders something; the first after half a minute. */
+const RENDER_EVERY = 6;
 
 /** The upstreams of one model: who is well, and who is next. */
 export class UpstreamGroup {
@@ -88,11 +91,13 @@ export class UpstreamGroup {
 
   /** Those that came back, and from time to time all, are asked what they have. */
   private async look(): Promise<void> {
-    const isTime = this.rounds++ % LEARN_EVERY === 0;
+    const round = this.rounds++;
+    const isTime = round % LEARN_EVERY === 0;
+    const isDeep = round % RENDER_EVERY === RENDER_EVERY - 1;
     await Promise.all(
       this.upstreams.map(async (upstream) => {
         const wasHealthy = upstream.isHealthy === true;
-        const isHealthy = await upstream.probe();
+        const isHealthy = await upstream.probe(isDeep);
         if (isHealthy && (isTime || !wasHealthy)) await upstream.learn();
       }),
     );

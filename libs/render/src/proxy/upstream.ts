@@ -8,6 +8,8 @@ export interface UpstreamTimes {
   /** Longest silence inside an answer. */
   readonly bodyMs: number;
   readonly probeMs: number;
+  /** For a probe that renders: longer, because the server may be busy. */
+  readonly deepProbeMs: number;
   /** First ejection; each further one is twice as long. */
   readonly ejectMs: number;
   readonly maxEjectMs: number;
@@ -92,14 +94,28 @@ export class Upstream {
     return true;
   }
 
-  /** Asks whether it is there. */
-  async probe(): Promise<boolean> {
+  /** Asks whether it is there, and with `isDeep` whether it renders: its `/health` says nothing about that. */
+  async probe(isDeep = false): Promise<boolean> {
     try {
-      this.isHealthy = (await this.get('/health')).status === 200;
+      const isThere = (await this.get('/health')).status === 200;
+      this.isHealthy = isThere && (!isDeep || (await this.renders()));
     } catch {
       this.isHealthy = false;
     }
     return this.isHealthy;
+  }
+
+  /** False only for a fault of its own: it may refuse the request, or lack the route. */
+  private async renders(): Promise<boolean> {
+    const body = Buffer.from('{"prompt":"a"}');
+    const { status } = await this.client.call({
+      path: '/v1/completions/render',
+      headers: ['content-type', 'application/json'],
+      body: { byteLength: body.length, chunks: [body] },
+      signal: AbortSignal.timeout(this.times.deepProbeMs),
+      isRepeatable: true,
+    });
+    return status < 500;
   }
 
   /** Learns its models and routes; what it does not tell stays unknown. */
