@@ -1,11 +1,13 @@
 import { benchAsync } from './bench-async.ts';
 import { benchCascade } from './bench-cascade.ts';
 import { benchJson } from './bench-json.ts';
+import { benchRender } from './bench-render.ts';
 import { benchWaiters } from './bench-waiters.ts';
 
 const benches: Readonly<Record<string, (args: string[]) => Promise<void> | void>> = {
   json: benchJson,
   cascade: benchCascade,
+  render: benchRender,
   async: benchAsync,
   waiters: benchWaiters,
 };
