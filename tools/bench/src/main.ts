@@ -1,9 +1,11 @@
 import { benchCascade } from './bench-cascade.ts';
 import { benchJson } from './bench-json.ts';
+import { benchMedia } from './bench-media.ts';
 
 const benches: Readonly<Record<string, (args: string[]) => Promise<void> | void>> = {
   json: benchJson,
   cascade: benchCascade,
+  media: benchMedia,
 };
 
 const [name = '', ...args] = process.argv.slice(2);
