@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { aborts } from './aborts.ts';
 import { fuzz } from './fuzz.ts';
+import { mediaSoak } from './media.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -8,6 +9,7 @@ const { values, positionals } = parseArgs({
     count: { type: 'string' },
     seconds: { type: 'string' },
     seed: { type: 'string' },
+    rate: { type: 'string' },
   },
 });
 const number = (text: string | undefined, absent: number): number => (text ? Number(text) : absent);
@@ -25,8 +27,17 @@ switch (positionals[0]) {
   case 'aborts':
     tell(await aborts(limits(10_000)));
     break;
+  case 'media':
+    tell(
+      await mediaSoak({
+        seconds: number(values.seconds, 120),
+        seed: limits(0).seed,
+        rate: number(values.rate, 100),
+      }),
+    );
+    break;
   default:
-    console.error(`expected fuzz or aborts, got ${positionals[0] ?? 'nothing'}`);
+    console.error(`expected fuzz, aborts or media, got ${positionals[0] ?? 'nothing'}`);
     process.exitCode = 2;
 }
 
