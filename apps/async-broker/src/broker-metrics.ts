@@ -18,7 +18,7 @@ const usageTailBytes = 65_536;
 
 /** The metrics of the processor: those of llm-d-async by its names, and our own (async-broker.md 3.7, 4.16). */
 export class BrokerMetrics implements RunObserver {
-  readonly #registry = new Registry();
+  readonly registry = new Registry();
   readonly #requests = this.#queueCounter('async_request_total', 'First attempts of requests.');
   readonly #retries = this.#queueCounter('async_request_retries_total', 'Further attempts.');
   readonly #successful = this.#queueCounter(
@@ -100,7 +100,7 @@ export class BrokerMetrics implements RunObserver {
 
   /** Adds the gauges; to be called once. */
   watch(sources: GaugeSources): void {
-    addGauges(this.#registry, sources);
+    addGauges(this.registry, sources);
   }
 
   /** Makes the counters of a lane appear with 0. */
@@ -152,7 +152,7 @@ export class BrokerMetrics implements RunObserver {
 
   /** Everything as text, in the format that an `accept` header asks for. */
   text(accept: string | undefined): Promise<MetricsText> {
-    return metricsText(this.#registry, accept);
+    return metricsText(this.registry, accept);
   }
 
   #queueCounter(name: string, help: string): Counter<QueueLabel> {
@@ -168,6 +168,6 @@ export class BrokerMetrics implements RunObserver {
   }
 
   #named(prefix: string, name: string, help: string) {
-    return { name: prefix + name, help, registers: [this.#registry] };
+    return { name: prefix + name, help, registers: [this.registry] };
   }
 }

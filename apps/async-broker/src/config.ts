@@ -84,7 +84,11 @@ export const brokerFile = z.strictObject({
     .prefault({}),
   result_ttl: duration.prefault('1h'),
   worker: z
-    .strictObject({ lock: duration.prefault('15s'), stalled_interval: duration.prefault('5s') })
+    .strictObject({
+      lock: duration.prefault('15s'),
+      stalled_interval: duration.prefault('5s'),
+      stuck_after: duration.prefault('60s'),
+    })
     .prefault({}),
   board: z
     .strictObject({

@@ -119,6 +119,7 @@ describe('a request that kills its workers (poison, P11 to P13)', () => {
   it.concurrent('ends with 502 at the sixth stall, and the next one runs', async () => {
     await using rig = await Rig.open({ isStarted: false });
     const ref = await rig.submit();
+    const closings: Promise<void>[] = [];
     for (let stall = 0; stall < 6; stall += 1) {
       const dying = await Rig.producer(rig, rig.lane);
       const { promise: taken, resolve: take } = Promise.withResolvers<void>();
@@ -127,15 +128,17 @@ describe('a request that kills its workers (poison, P11 to P13)', () => {
         return new Promise(() => {});
       };
       const options = { lane: rig.lane, handle, lockMs: 300, stalledIntervalMs: 100 };
-      await dying.openLaneWorker(options, AbortSignal.timeout(10_000));
+      const worker = await dying.openLaneWorker(options, AbortSignal.timeout(10_000));
       await taken;
       // Its connections end in the middle of the work, as those of a process that is killed.
       await dying.close();
+      closings.push(worker.close());
     }
     await rig.start();
     expect(await rig.outcome(ref)).toMatchObject({ kind: 'error', code: 'INFERENCE_ERROR' });
     expect(rig.upstream.calls).toHaveLength(0);
     expect(await rig.outcome(await rig.submit())).toMatchObject({ status: 200 });
+    await Promise.all(closings);
   });
 });
 
@@ -218,6 +221,19 @@ describe('Redis that fails', () => {
     await until(async () => (await rig.get('/readyz')).status === 200);
     await until(() => rig.broker.health().isReady);
     expect(await rig.outcome(await rig.submit())).toMatchObject({ status: 200 });
+  });
+});
+
+describe('a worker that stopped without a word (P17 to P19)', () => {
+  it.concurrent('is replaced, and the lane goes on', async () => {
+    const worker = { lock: '2s', stalled_interval: '500ms', stuck_after: '1s' };
+    await using rig = await Rig.open({ config: { worker } });
+    // BullMQ's own pause is the one way to have a worker do nothing that says it works.
+    await rig.redis.command('HSET', '{ab:lane-a}:lane-a:meta', 'paused', '1');
+    const ref = await rig.submit();
+    await until(() => rig.lines.some(({ msg }) => String(msg).includes('replaced')));
+    await rig.redis.command('HDEL', '{ab:lane-a}:lane-a:meta', 'paused');
+    expect(await rig.outcome(ref)).toMatchObject({ status: 200 });
   });
 });
 

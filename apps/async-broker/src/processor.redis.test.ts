@@ -41,6 +41,7 @@ describe('a request that runs (4.8)', () => {
         'content-type': ['application/json'],
         'content-length': [String(body.length)],
         traceparent: [traceparent],
+        'x-llm-d-async-dispatch': ['1'],
         'x-llm-d-slo-ttft-ms': ['800'],
         'x-llm-d-inference-objective': ['async-high'],
         'x-llm-d-inference-fairness-id': ['team-a'],

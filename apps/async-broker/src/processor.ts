@@ -101,6 +101,7 @@ export function openProcessor(
     slots: dispatch.slots,
     lockMs: worker.lock,
     stalledIntervalMs: worker.stalled_interval,
+    stuckMs: worker.stuck_after,
     logger,
     onLane: (lane) => {
       metrics.addLane(lane);

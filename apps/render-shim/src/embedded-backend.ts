@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 
-import { RenderError, type Renderer, writeAnswer } from '@llm-d/render';
+import { notImplemented, type Renderer, writeAnswer } from '@llm-d/render';
 
 import {
   type AnswerSink,
@@ -85,11 +85,7 @@ export class EmbeddedBackend implements ModelBackend {
       case 'detokenize':
         return [Buffer.from(JSON.stringify({ prompt: await renderer.detokenizeRequest(body) }))];
       case 'messages':
-        throw new RenderError(
-          501,
-          'NotImplementedError',
-          `${modelRoutes.messages} is not supported by the embedded renderer`,
-        );
+        throw notImplemented(modelRoutes.messages);
     }
   }
 }

@@ -1,9 +1,11 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { type Core, recordScript } from './core.ts';
 import { BrokerInputError, BrokerUnavailableError } from './errors.ts';
 import { idempotencyKey, laneOpenKey, lanesKey, memberOf, tenantOpenKey } from './keys.ts';
 import { fairDueMs } from './lane-queues.ts';
 import { isRequestId, newRequestId, tenantProblem } from './names.ts';
+import { OpenCounts } from './open-counts.ts';
+import { type RedisLike } from './script.ts';
 import {
   type Accepted,
   type Conflict,
@@ -31,10 +33,20 @@ function hashOf({ path, body }: Submission): string {
   return createHash('sha256').update(path).update('\n').update(body).digest('base64url');
 }
 
+/** A tenant's open requests, without those that a process forgot; they leave the set. */
+async function countKnown(records: RedisLike, key: string, nowMs: number): Promise<number> {
+  const [, count] = await Promise.all([
+    records.zremrangebyscore(key, '-inf', nowMs - forgottenMs),
+    records.zcard(key),
+  ]);
+  return count;
+}
+
 /** Takes requests into the queue (4.4, admission order; 4.9, limits). */
 export class Admission {
   readonly #core: Core;
   readonly #gauges: AdmissionGauges;
+  readonly #counts = new OpenCounts();
   readonly #knownLanes = new Set<string>();
   #bodyBytes = 0;
 
@@ -94,9 +106,14 @@ export class Admission {
       return pointer;
     }
     const { id, isMade } = pointer;
+    const count = (key: string): Promise<number> => records.zcard(key);
+    const laneLimit = settings.lanes.get(lane)?.maxBacklog ?? 0;
+    const tenantLimit = settings.tenant(tenant).maxBacklog;
     const [laneOpen, tenantOpen] = await Promise.all([
-      records.zcard(laneOpenKey(lane)),
-      records.zcard(tenantOpenKey(tenant)),
+      this.#counts.below(laneLimit, laneOpenKey(lane), count),
+      this.#counts.below(tenantLimit, tenantOpenKey(tenant), (key) =>
+        countKnown(records, key, this.#core.serverNowMs()),
+      ),
     ]);
     const refusal = await this.#refusal(submission, id, laneOpen, tenantOpen);
     // A request that is in already is found even when no further one may come in.
@@ -112,7 +129,7 @@ export class Admission {
       const { weight } = settings.tenant(tenant);
       const isFair = settings.lanes.get(accepted.lane)?.order === 'fair-edf';
       const dueMs = isFair ? fairDueMs(deadlineMs, nowMs, tenantOpen, weight) : deadlineMs;
-      await this.#open(accepted, deadlineMs, nowMs);
+      await this.#open(accepted, deadlineMs);
       // Also for one that was in: it heals a ticket that was lost, and does nothing otherwise.
       await this.#core.queues.add(accepted, { dueMs, nowMs });
       await this.#acknowledge(id);
@@ -183,7 +200,7 @@ export class Admission {
       'admit',
       { tenant, id },
       [
-        ...[randomBytes(4).toString('hex'), hash, submission.timeoutMs, settings.resultMs],
+        ...[randomUUID().slice(0, 8), hash, submission.timeoutMs, settings.resultMs],
         ...[mode === 'wait' ? '1' : '0', mayMake ? '1' : '0'],
         ...[settings.attachesOnConflict ? '1' : '0', settings.rerunOnRetry],
         ...['lane', lane, 'tier', tier, 'model', model, 'path', path, 'ct', contentType],
@@ -206,14 +223,15 @@ export class Admission {
     return { accepted, deadlineMs, nowMs };
   }
 
-  async #open(accepted: Accepted, deadlineMs: number, nowMs: number): Promise<void> {
+  async #open(accepted: Accepted, deadlineMs: number): Promise<void> {
     const { records } = this.#core.connections;
     const member = memberOf(accepted);
     const tenantKey = tenantOpenKey(accepted.tenant);
+    this.#counts.add(tenantKey);
+    this.#counts.add(laneOpenKey(accepted.lane));
     const isKnown = this.#knownLanes.has(accepted.lane);
     await Promise.all([
       ...(isKnown ? [] : [records.sadd(lanesKey, accepted.lane)]),
-      records.zremrangebyscore(tenantKey, '-inf', nowMs - forgottenMs),
       records.zadd(tenantKey, deadlineMs, member),
       records.zadd(laneOpenKey(accepted.lane), deadlineMs, member),
     ]);

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type RedisClusterServers, startRedisCluster } from '@llm-d/testing';
 import { type Broker } from './broker.ts';
 import { type LaneWorker } from './lane-worker.ts';
+import { type Ticket } from './names.ts';
 import { openBroker } from './open-broker.ts';
 import { accept, answer, soon, submission } from './testing.ts';
 
@@ -145,5 +146,54 @@ describe('4.14 a cluster of three nodes (P20)', () => {
     expect(broker.health().problems).toHaveLength(1);
     await cluster.nodes[1]?.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
     await broker.untilReady(soon());
+  });
+
+  it('outlives a node that dies and comes back, with its worker (P16 to P19)', async () => {
+    const taken: string[] = [];
+    let tell: (id: string) => void = () => undefined;
+    const handle = async (ticket: Ticket) => {
+      await broker.dispatch.finish(ticket, '', answer('{}'));
+      taken.push(ticket.id);
+      tell(ticket.id);
+      return { kind: 'done' } as const;
+    };
+    workers = await Promise.all(
+      lanes.map(({ name }) => broker.openLaneWorker({ lane: name, handle }, soon())),
+    );
+    const taking = async (suffix: string): Promise<void> => {
+      const ids = new Set(lanes.map(({ name }) => `${name}-${suffix}`));
+      const { promise, resolve } = Promise.withResolvers<void>();
+      tell = (id) => {
+        ids.delete(id);
+        if (ids.size === 0) resolve();
+      };
+      for (const { name } of lanes) {
+        await accept(broker, { tenant: 'outage', lane: name, id: `${name}-${suffix}` });
+      }
+      await promise;
+    };
+    await taking('before');
+    const [node] = cluster.nodes;
+    await node?.kill();
+    // Some tenant's records lie on the node that is gone.
+    const submitted = await Promise.allSettled(
+      Array.from({ length: 12 }, (_, index) =>
+        broker.submit(submission({ tenant: `lost-${index}`, lane: 'batch' })),
+      ),
+    );
+    const failures = submitted.flatMap((end) =>
+      end.status === 'rejected' ? [String(end.reason)] : [],
+    );
+    expect(failures.length).toBeGreaterThan(0);
+    expect(failures.filter((text) => !text.startsWith('BrokerUnavailableError'))).toEqual([]);
+    await node?.restart();
+    const signal = soon();
+    for (const { command } of cluster.nodes) {
+      while (!(await command('CLUSTER', 'INFO')).includes('cluster_state:ok'))
+        signal.throwIfAborted();
+    }
+    await broker.untilReady(soon());
+    await taking('after');
+    await Promise.all(workers.splice(0).map((worker) => worker.close()));
   });
 });

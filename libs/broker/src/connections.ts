@@ -22,6 +22,9 @@ const patient: Options = {
   maxRetriesPerRequest: null,
   connectTimeout: connectTimeoutMs,
   retryStrategy: reconnectDelay,
+  disconnectTimeout: 500,
+  // As `connectRedis` does; the command is sent again after it.
+  reconnectOnError: ({ message }) => (message.startsWith('READONLY') ? 2 : false),
 };
 
 /** All connections of one broker. They connect in the background and for ever. */
@@ -59,9 +62,26 @@ export class Connections {
     return this.#patient('messages', { autoResubscribe: true });
   }
 
-  /** A connection for a BullMQ Worker, which makes a second one like it; the caller ends it. */
-  worker(): RedisLike {
-    return this.#patient('worker', {});
+  /** A connection for a BullMQ Worker, and what ends it with those that the Worker makes of it. */
+  worker(): { readonly client: RedisLike; readonly end: () => void } {
+    const client = this.#patient('worker', {});
+    const copies: RedisLike[] = [];
+    // Both classes have it, with arguments of their own that pass through.
+    const source = client as { duplicate(...args: unknown[]): RedisLike };
+    const duplicate = source.duplicate.bind(source);
+    source.duplicate = (...args) => {
+      const copy = duplicate(...args);
+      copies.push(copy);
+      return copy;
+    };
+    const end = (): void => {
+      this.end(client);
+      // BullMQ does not end one that is about to connect again: it would do so for ever.
+      for (const copy of copies) {
+        copy.disconnect();
+      }
+    };
+    return { client, end };
   }
 
   /** Ends one connection at once. */
@@ -82,7 +102,7 @@ export class Connections {
     const redis = this.#redis;
     if ('url' in redis) {
       const client = connectRedis({
-        ...{ url: redis.url, name: `ab-${name}`, onError: this.#onError },
+        ...{ url: redis.url, name: `ab-${name}`, onError: this.#onError, isBatching: true },
         ...{ commandTimeoutMs, connectTimeoutMs, maxReconnectDelayMs },
       });
       this.#open.add(client);
@@ -93,6 +113,7 @@ export class Connections {
       socketTimeout: commandTimeoutMs * 2,
       connectTimeout: connectTimeoutMs,
       maxRetriesPerRequest: 0,
+      disconnectTimeout: 500,
       autoResendUnfulfilledCommands: false,
     });
   }

@@ -38,8 +38,8 @@ export function queueProblems(
     });
   }
   if (facts.role !== 'master') {
-    const text = `role: expected master, got ${facts.role}`;
-    problems.push({ text, command: 'redis-cli REPLICAOF NO ONE' });
+    const text = `role: expected master, got ${facts.role}: connect to its master`;
+    problems.push({ text, command: 'redis-cli INFO replication' });
   }
   if (!facts.writesAppendOnlyFile) {
     (settings.requiresAppendOnlyFile ? problems : warnings).push({

@@ -117,8 +117,11 @@ describe('4.15 sweeper', () => {
   });
 
   it('goes through a long lane, and finds what is wrong at its end', async () => {
-    const refs = await Promise.all(Array.from({ length: 1_100 }, () => accept(broker)));
-    const last = refs.at(-1);
+    let last: RequestRef | undefined;
+    for (let part = 0; part < 11; part += 1) {
+      const refs = await Promise.all(Array.from({ length: 100 }, () => accept(broker)));
+      last = refs.at(-1);
+    }
     if (last === undefined) throw new Error('expected one');
     await bench.redis.zadd(laneOpenKey('a'), Date.now() + 1e9, memberOf(last));
     await setRecord(last, 's', 'done');

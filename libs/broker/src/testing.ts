@@ -19,7 +19,7 @@ export interface BrokerBench extends AsyncDisposable {
 /** Starts one for a test file. */
 export async function brokerBench(args: readonly string[] = []): Promise<BrokerBench> {
   const server = await startRedis([...['--appendonly', 'yes', '--appendfsync', 'no'], ...args]);
-  const redis = new Redis(server.url, { maxRetriesPerRequest: null });
+  const redis = new Redis(server.url, { maxRetriesPerRequest: null, disconnectTimeout: 100 });
   redis.on('error', () => undefined);
   const brokers: Broker[] = [];
   const closeAll = async (): Promise<void> => {
@@ -49,7 +49,7 @@ export async function brokerBench(args: readonly string[] = []): Promise<BrokerB
 }
 
 /** Aborts when a test should long be over. */
-export const soon = (): AbortSignal => AbortSignal.timeout(5_000);
+export const soon = (): AbortSignal => AbortSignal.timeout(15_000);
 
 /** A request as the edge makes it. */
 export function submission(changes: Partial<Submission> = {}): Submission {

@@ -5,16 +5,20 @@ import { jobIdOf, lanePrefix, laneProbeKey, parseJobId } from './keys.ts';
 import { queueOptions } from './lane-queues.ts';
 import { type LaneWorker, type LaneWorkerOptions } from './lane-worker.ts';
 import { type Ticket } from './names.ts';
+import { type RedisLike } from './script.ts';
 
 const defaultConcurrency = 64;
 const lockMs = 15_000;
 const stalledIntervalMs = 5_000;
+/** How long an idle worker waits for a ticket at most before it looks around. */
+const maxPollSeconds = 5;
 /** Crashes of workers that one ticket survives. */
 const maxStalledCount = 5;
 /** After a failed fetch or completion; BullMQ's own default is 15 s. */
 const retryDelayMs = 1_000;
 const probeMs = 1_000;
-const closeMs = 3_000;
+const closeMs = 2_500;
+const aliveMs = 500;
 const errorIntervalMs = 1_000;
 /** What a server answers that takes no writes: without a pause a worker asks it thousands of times a second. */
 const refusesWrites = /\b(?:OOM|MISCONF|READONLY)\b/;
@@ -26,7 +30,8 @@ export class TicketWorker implements LaneWorker {
   readonly #dispatch: Dispatch;
   readonly #options: LaneWorkerOptions;
   readonly #worker: Worker;
-  readonly #client;
+  readonly #client: RedisLike;
+  readonly #endConnections: () => void;
   readonly #running = new Map<string, AbortController>();
   readonly #lastError = new Map<string, number>();
   readonly #idle = new Set<() => void>();
@@ -40,17 +45,20 @@ export class TicketWorker implements LaneWorker {
     this.#core = core;
     this.#dispatch = dispatch;
     this.#options = options;
-    this.#client = core.connections.worker();
+    const { client, end } = core.connections.worker();
+    this.#client = client;
+    this.#endConnections = end;
+    const stalledInterval = options.stalledIntervalMs ?? stalledIntervalMs;
     this.#worker = new Worker(lane, (job: Job, token?: string) => this.#process(job, token ?? ''), {
       connection: this.#client,
       prefix: lanePrefix(lane),
       autorun: false,
       concurrency: options.concurrency ?? defaultConcurrency,
       lockDuration: options.lockMs ?? lockMs,
-      stalledInterval: options.stalledIntervalMs ?? stalledIntervalMs,
+      stalledInterval,
       maxStalledCount,
       runRetryDelay: retryDelayMs,
-      drainDelay: 5,
+      drainDelay: Math.min(maxPollSeconds, stalledInterval / 1_000),
       removeOnComplete: { count: 0 },
       ...(typeof removeOnFail === 'object' && { removeOnFail }),
       metrics: { maxDataPoints: 60 * 24 },
@@ -123,14 +131,10 @@ export class TicketWorker implements LaneWorker {
 
   async close(): Promise<void> {
     clearInterval(this.#probe);
-    const { promise: late, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, closeMs);
-    // Without Redis BullMQ waits for ever.
-    const force = this.#client.status !== 'ready';
-    await Promise.race([this.#worker.close(force).catch(() => undefined), late]);
-    clearTimeout(timer);
-    this.#worker.disconnect().catch(() => undefined);
-    this.#core.connections.end(this.#client);
+    // BullMQ's gentle end waits for ever on a server that does not answer.
+    const isThere = await within(aliveMs, this.#client.ping());
+    await within(closeMs, this.#worker.close(!isThere));
+    this.#endConnections();
   }
 
   async #wake(): Promise<void> {
@@ -232,4 +236,17 @@ export class TicketWorker implements LaneWorker {
       await this.#worker.resume();
     }
   }
+}
+
+/** Whether the work was done in time; it goes on if not, and its failure is nobody's. */
+async function within(ms: number, work: Promise<unknown>): Promise<boolean> {
+  const { promise: late, resolve } = Promise.withResolvers<boolean>();
+  const timer = setTimeout(() => resolve(false), ms);
+  const done = work.then(
+    () => true,
+    () => false,
+  );
+  const isDone = await Promise.race([done, late]);
+  clearTimeout(timer);
+  return isDone;
 }

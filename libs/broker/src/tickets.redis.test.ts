@@ -154,7 +154,9 @@ describe('4.5 slots of a process', () => {
 
 describe('4.7 a worker of a lane', () => {
   it('leaves nothing of a finished ticket, and caps the stream of events (P5, P6)', async () => {
-    await Promise.all(Array.from({ length: 1_500 }, () => accept(broker)));
+    for (let part = 0; part < 15; part += 1) {
+      await Promise.all(Array.from({ length: 100 }, () => accept(broker)));
+    }
     await drain(1_500);
     await workers[0]?.untilIdle(soon());
     await workers[0]?.close();

@@ -1,9 +1,11 @@
+import { Cluster } from 'ioredis';
 import { type Core, endOverdue, recordScript } from './core.ts';
 import { memberOf, recordKeys } from './keys.ts';
 import { type Messages } from './messages.ts';
 import { type RequestRef } from './names.ts';
 import { type Unknown, type WaitEnd, type WaitOptions, type WaitReady } from './retrieval.ts';
 import { fetchRecord, leaveRecord } from './retrieval-calls.ts';
+import { type RedisLike } from './script.ts';
 
 const sweepMs = 2_000;
 const sweepChunk = 500;
@@ -224,21 +226,43 @@ export class Waits {
   }
 
   async #sweepChunk(members: readonly string[]): Promise<void> {
-    const { records } = this.#core.connections;
-    await this.#quietly(() =>
-      Promise.all(
-        members.map(async (member) => {
-          const ref = this.#parked.get(member)?.values().next().value?.ref;
-          if (ref === undefined) {
-            return;
-          }
-          const [state, generation] = await records.hmget(recordKeys(ref)[0], 's', 'g');
-          const isLive = state === 'queued' || state === 'active';
-          if (!isLive || generation !== ref.generation) {
-            this.#wakeAll(member, 'sweep');
-          }
-        }),
-      ),
-    );
+    await this.#quietly(async () => {
+      const parked = members.flatMap((member) => {
+        const ref = this.#parked.get(member)?.values().next().value?.ref;
+        return ref === undefined ? [] : [{ member, ref }];
+      });
+      const states = await readStates(
+        this.#core.connections.records,
+        parked.map(({ ref }) => ref),
+      );
+      for (const [index, { member, ref }] of parked.entries()) {
+        const [state, generation] = states[index] ?? [];
+        const isLive = state === 'queued' || state === 'active';
+        if (!isLive || generation !== ref.generation) {
+          this.#wakeAll(member, 'sweep');
+        }
+      }
+    });
   }
+}
+
+/** State and generation of each record. One pipeline costs a quarter of single commands; a cluster takes none. */
+async function readStates(
+  records: RedisLike,
+  refs: readonly RequestRef[],
+): Promise<(string | null)[][]> {
+  const fields = ['s', 'g'] as const;
+  if (records instanceof Cluster) {
+    return await Promise.all(refs.map((ref) => records.hmget(recordKeys(ref)[0], ...fields)));
+  }
+  const pipeline = records.pipeline();
+  for (const ref of refs) {
+    pipeline.hmget(recordKeys(ref)[0], ...fields);
+  }
+  const answers = (await pipeline.exec()) ?? [];
+  return answers.map(([error, state]) => {
+    if (error !== null) throw error;
+    // What HMGET answers.
+    return state as (string | null)[];
+  });
 }

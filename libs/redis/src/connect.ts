@@ -16,6 +16,8 @@ export interface RedisConnectOptions {
   readonly connectTimeoutMs?: number;
   /** Longest pause between two attempts to connect; 2000 when absent. */
   readonly maxReconnectDelayMs?: number;
+  /** Whether commands of one turn of the event loop are sent together, which spares system calls; false when absent. */
+  readonly isBatching?: boolean;
   /** Told of every failure of the connection itself. Must not throw. */
   readonly onError?: (error: RedisError) => void;
 }
@@ -41,8 +43,13 @@ export function connectRedis(options: RedisConnectOptions): RedisClient {
     socketTimeout: options.commandTimeoutMs * 2,
     connectTimeout: connectTimeoutMs,
     enableOfflineQueue: false,
+    enableAutoPipelining: options.isBatching ?? false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
+    // Its timer runs on after the end of a connection that was lost before.
+    disconnectTimeout: 500,
+    // A master that became a replica: the address may lead to the new one.
+    reconnectOnError: ({ message }) => message.startsWith('READONLY'),
     retryStrategy: (attempt) =>
       Math.min(firstReconnectDelayMs * 2 ** Math.min(attempt - 1, 16), maxReconnectDelayMs),
   });

@@ -50,7 +50,12 @@ export function downloads(
     // For answers that are read whole; here they are read while they arrive, within limits of their own.
     maxAnswerBytes: 0,
   });
-  const remote = new RemoteMedia({ step, client, token, faultOf: media.faultOf });
+  const remote = new RemoteMedia({
+    step,
+    client,
+    token,
+    faultOf: (reported) => media.faultOf(reported),
+  });
   return async (references, limits, ctx, inlineBytes) => {
     if (references.length === 0) return here(references, limits, ctx, inlineBytes);
     try {

@@ -13,7 +13,7 @@ const stack = [
 const programs = {
   start: { main: 'tools/local-stack/dist/main.js', packages: stack, wantsRedis: true },
   bench: { main: 'tools/bench/dist/main.js', packages: ['coordinator', 'bench'] },
-  soak: { main: 'tools/soak/dist/main.js', packages: [...stack, 'soak'] },
+  soak: { main: 'tools/soak/dist/main.js', packages: [...stack, 'async-broker', 'soak'] },
   // Starts what is built, at once: building is for those who change something.
   coordinator: {
     main: 'apps/coordinator/dist/main.js',

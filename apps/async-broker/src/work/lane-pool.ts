@@ -21,6 +21,8 @@ export interface LanePoolOptions {
   readonly slots: number;
   readonly lockMs: number;
   readonly stalledIntervalMs: number;
+  /** A worker that takes nothing for this long although its lane has work is replaced (P17 to P19). */
+  readonly stuckMs: number;
   readonly logger: Logger;
   /** A lane is served from now on; it may be one that left the configuration and still has requests. */
   readonly onLane?: (lane: string) => void;
@@ -44,8 +46,6 @@ interface Lane {
 }
 
 const [allocateEveryMs, lookEveryMs, findLanesEveryMs] = [200, 1_000, 30_000];
-/** A worker that takes nothing for this long although its lane has work is replaced (P17 to P19). */
-const stuckMs = 60_000;
 /** What calls that were given up get to hand their tickets over. */
 const handOverMs = 3_000;
 
@@ -199,7 +199,7 @@ export class LanePool {
   }
 
   async #replaceStuck(): Promise<void> {
-    const { logger } = this.#options;
+    const { logger, stuckMs } = this.#options;
     const now = performance.now();
     for (const [name, lane] of this.#lanes) {
       const isIdle = (lane.backlog?.waiting ?? 0) === 0 || lane.worker.isPaused || lane.isPaused;

@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 export type ServiceName = 'async-broker' | 'coordinator';
 
 const pollMs = 20;
+const probeLimitMs = 2_000;
 
 /** A built service as a process that is killed and started again on the same port. */
 export class ServiceProcess implements AsyncDisposable {
@@ -76,16 +77,19 @@ export class ServiceProcess implements AsyncDisposable {
   /** Resolves when `/readyz` says 200. @throws Error after a limit, or when the process has ended. */
   async ready(limitMs = 20_000): Promise<void> {
     const end = performance.now() + limitMs;
-    for (;;) {
-      const status = await fetch(`${this.url}/readyz`).then(
-        (answer) => answer.status,
-        () => 0,
-      );
-      if (status === 200) return;
+    while (!(await this.isReady())) {
       if (this.#hasEnded) throw new Error(`${this.#name} has ended`);
-      if (performance.now() > end) throw new Error(`${this.#name} is not ready: ${status}`);
+      if (performance.now() > end) throw new Error(`${this.#name} is not ready`);
       await sleep(pollMs);
     }
+  }
+
+  /** Whether `/readyz` says 200. */
+  async isReady(): Promise<boolean> {
+    return await fetch(`${this.url}/readyz`, { signal: AbortSignal.timeout(probeLimitMs) }).then(
+      (answer) => answer.status === 200,
+      () => false,
+    );
   }
 
   signal(name: NodeJS.Signals): void {

@@ -1,0 +1,22 @@
+import { join } from 'node:path';
+import { audit } from './audit.ts';
+import { auditRedis } from './audit-redis.ts';
+import { readJournal } from './journal.ts';
+import { soakForms, type SoakFormName } from './soak-form.ts';
+
+// The auditor is a process of its own: it knows what clients and the target wrote down, and Redis, and nothing else.
+const [folder = '', redisUrl = '', form = 'short', baselineMb = '0'] = process.argv.slice(2);
+const { timeoutSeconds, isSettled } = soakForms[form as SoakFormName];
+const result = audit({
+  told: readJournal(join(folder, 'told.jsonl')),
+  ran: readJournal(join(folder, 'ran.jsonl')),
+  timeoutSeconds,
+});
+const rest = await auditRedis(redisUrl, { isSettled, baselineMb: Number(baselineMb) });
+console.log(
+  JSON.stringify({
+    ...result,
+    redis: { keys: rest.keys, usedMb: rest.usedMb },
+    faults: [...result.faults, ...rest.faults],
+  }),
+);
