@@ -167,6 +167,15 @@ describe('admission', () => {
     const refused = await post(fetcher, '/big', { accept: 'image/*' });
     expect(refused.body).toMatchObject({ code: 'media_overloaded', status: 503 });
     expect(refused.headers['retry-after']).toBe('1');
+    const batch = (failFast: boolean) =>
+      supertest(fetcher.url)
+        .post('/v1/media/batch')
+        .set('content-type', 'application/json')
+        .send({ items: [{ url: `${origin.base}/big` }], fail_fast: failFast });
+    expect((await batch(true)).body).toMatchObject({ code: 'media_overloaded', status: 503 });
+    expect((await batch(false)).body).toMatchObject({
+      results: [{ ok: false, error: { code: 'media_overloaded', retryable: true } }],
+    });
     slow.destroy();
     while ((await heldBytes()) > 0) await sleep(5);
     expect((await post(fetcher, '/big', { accept: 'image/*' })).status).toBe(200);
