@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { imageDetails, type MediaResult } from '@llm-d/media';
+import { imageDetails, imageSize, type MediaResult } from '@llm-d/media';
 
 /** An item with the digest of its bytes, which names them everywhere. */
 export interface DigestedMedia {
@@ -38,8 +38,11 @@ const whole = (milliseconds: number): number => Math.round(milliseconds);
 
 /** What is told of an item beside its bytes: the members of media-fetcher.md 1.4 without `data`. */
 export function describeMedia({ media, digest, totalMs }: DigestedMedia): object {
-  const { contentType, byteLength, width = null, height = null, facts } = media;
+  const { contentType, byteLength, facts } = media;
   const { origin, timing, cache, transform, declaredType } = facts;
+  // Inline items come without a size.
+  const { width = null, height = null } =
+    media.width === undefined ? (imageSize(contentType, media.bytes) ?? {}) : media;
   const isImage = contentType.startsWith('image/');
   const { orientation = null, frames = null } = isImage
     ? imageDetails(contentType, media.bytes)

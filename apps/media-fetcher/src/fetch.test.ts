@@ -107,7 +107,9 @@ describe('POST /v1/media/fetch (media-fetcher.md 1.4)', () => {
   it('takes inline media, with the same checks', async () => {
     const uri = `data:image/png;base64,${png.toString('base64')}`;
     const { json } = await rig.post(fetchPath, { url: uri });
-    expect(json()).toMatchObject({ content_type: 'image/png', sha256: digest });
+    expect(json()).toMatchObject({
+      ...{ content_type: 'image/png', sha256: digest, width: 1, height: 1 },
+    });
     const broken = await rig.post(fetchPath, { url: 'data:text/html;base64,AAAA' });
     expect(broken.json()).toMatchObject({ code: 'media_type_not_allowed', status: 415 });
   });
