@@ -182,7 +182,7 @@ describe('admission', () => {
   });
 
   it('cuts a caller that takes an answer too slowly', async () => {
-    const fetcher = await start({ MEDIA_WRITE_TIMEOUT: '300ms' });
+    const fetcher = await start({ MEDIA_WRITE_TIMEOUT: '100ms', MEDIA_DOWNLOAD_TIMEOUT: '200ms' });
     const { port } = new URL(fetcher.url);
     const body = JSON.stringify({ url: `${origin.base}/big` });
     const slow = connect(Number(port), '127.0.0.1');

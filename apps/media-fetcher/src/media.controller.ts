@@ -37,7 +37,7 @@ export class MediaController {
   @HttpCode(200)
   async fetch(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const body = readFetchBody(request.body as Buffer);
-    const call = this.call(request, reply, body.options);
+    const call = this.call(request, reply, body.options, 1);
     await answering(request, reply, async () => {
       const [item] = await this.calls.all([body], call);
       if (!item) throw new Error('a fetch has one result');
@@ -59,7 +59,7 @@ export class MediaController {
   async batch(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const body = readBatchBody(request.body as Buffer);
     const { items } = body;
-    const call = this.call(request, reply, body.options);
+    const call = this.call(request, reply, body.options, items.length);
     const writer = new BatchWriter(formOf(request), {
       ids: items.map(({ id }, index) => id ?? String(index)),
       returned: body.options.return,
@@ -105,12 +105,16 @@ export class MediaController {
     }
   }
 
-  private call(request: FastifyRequest, reply: FastifyReply, options: CallOptions): MediaCall {
-    return {
-      requestId: request.id,
-      options: tighten(this.most, options),
-      signal: this.running.watch(reply.raw),
-    };
+  private call(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    wanted: CallOptions,
+    count: number,
+  ): MediaCall {
+    const options = tighten(this.most, wanted);
+    const rounds = Math.ceil(count / options.maxConcurrentDownloads);
+    const signal = this.running.watch(reply.raw, rounds * options.downloadTimeoutMs);
+    return { requestId: request.id, options, signal };
   }
 
   private async wholeBatch(
