@@ -167,13 +167,22 @@ describe('admission', () => {
     const refused = await post(fetcher, '/big', { accept: 'image/*' });
     expect(refused.body).toMatchObject({ code: 'media_overloaded', status: 503 });
     expect(refused.headers['retry-after']).toBe('1');
+    const batch = (failFast: boolean) =>
+      supertest(fetcher.url)
+        .post('/v1/media/batch')
+        .set('content-type', 'application/json')
+        .send({ items: [{ url: `${origin.base}/big` }], fail_fast: failFast });
+    expect((await batch(true)).body).toMatchObject({ code: 'media_overloaded', status: 503 });
+    expect((await batch(false)).body).toMatchObject({
+      results: [{ ok: false, error: { code: 'media_overloaded', retryable: true } }],
+    });
     slow.destroy();
     while ((await heldBytes()) > 0) await sleep(5);
     expect((await post(fetcher, '/big', { accept: 'image/*' })).status).toBe(200);
   });
 
   it('cuts a caller that takes an answer too slowly', async () => {
-    const fetcher = await start({ MEDIA_WRITE_TIMEOUT: '300ms' });
+    const fetcher = await start({ MEDIA_WRITE_TIMEOUT: '100ms', MEDIA_DOWNLOAD_TIMEOUT: '200ms' });
     const { port } = new URL(fetcher.url);
     const body = JSON.stringify({ url: `${origin.base}/big` });
     const slow = connect(Number(port), '127.0.0.1');

@@ -170,6 +170,23 @@ describe('the stack in containers is that of npm start', () => {
     expect(inFile.pipeline.steps).toContainEqual(render);
   });
 
+  it('has a media fetcher, which the coordinator asks and which alone reaches media origins', () => {
+    const { environment, networks, healthcheck } = service('media-fetcher');
+    const { pipeline } = parse(readFileSync(pathOf('deploy/compose/coordinator.yaml'), 'utf8')) as {
+      pipeline: { steps: { type: string; params?: Record<string, unknown> }[] };
+    };
+    expect(pipeline.steps[0]).toMatchObject({
+      type: 'replace-media-urls',
+      params: { mode: 'remote', address: 'http://media-fetcher:8083' },
+    });
+    expect(healthcheck?.test.at(-1)).toBe('http://127.0.0.1:8083/readyz');
+    const { COORDINATOR_PIPELINE_STEPS_0_PARAMS_TOKEN: token } = service('coordinator').environment;
+    expect(token).toBe(environment['MEDIA_TOKENS']);
+    expect(Object.keys(networks).toSorted()).toEqual(['control', 'origins']);
+    const others = services.filter(([name]) => name !== 'media-fetcher');
+    expect(others.filter(([, one]) => 'origins' in one.networks)).toEqual([]);
+  });
+
   it('has the same workers, under the same names', () => {
     expect(workers.map(([name]) => name)).toEqual(
       roles.flatMap((role) => [`${role}-0`, `${role}-1`]),
