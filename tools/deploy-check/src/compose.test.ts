@@ -209,19 +209,20 @@ describe('the stack in containers is that of npm start', () => {
 
   it('has a media fetcher, which the coordinator asks and which alone reaches media origins', () => {
     const { environment, networks, healthcheck } = service('media-fetcher');
-    const { pipeline } = parse(readFileSync(pathOf('deploy/compose/coordinator.yaml'), 'utf8')) as {
+    const { pipeline } = yamlOf('deploy/compose/coordinator.yaml') as {
       pipeline: { steps: { type: string; params?: Record<string, unknown> }[] };
     };
-    expect(pipeline.steps[0]).toMatchObject({
+    // The token's variable names the step by its index.
+    expect(pipeline.steps[1]).toMatchObject({
       type: 'replace-media-urls',
       params: { mode: 'remote', address: 'http://media-fetcher:8083' },
     });
     expect(healthcheck?.test.at(-1)).toBe('http://127.0.0.1:8083/readyz');
-    const { COORDINATOR_PIPELINE_STEPS_0_PARAMS_TOKEN: token } = service('coordinator').environment;
+    const { COORDINATOR_PIPELINE_STEPS_1_PARAMS_TOKEN: token } = service('coordinator').environment;
     expect(token).toBe(environment['MEDIA_TOKENS']);
-    expect(Object.keys(networks).toSorted()).toEqual(['control', 'origins']);
+    expect(Object.keys(networks).toSorted()).toEqual(['control', 'egress']);
     const others = services.filter(([name]) => name !== 'media-fetcher');
-    expect(others.filter(([, one]) => 'origins' in one.networks)).toEqual([]);
+    expect(others.filter(([, one]) => 'egress' in one.networks)).toEqual([]);
   });
 
   it('has the same workers, under the same names', () => {
