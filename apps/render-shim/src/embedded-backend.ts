@@ -14,6 +14,7 @@ const newId = (): string => randomBytes(8).toString('hex');
 
 /** Renders in this process. */
 export class EmbeddedBackend implements ModelBackend {
+  readonly checksModel = true;
   private readonly renderer: Renderer;
 
   constructor(renderer: Renderer) {

@@ -9,6 +9,7 @@ import {
 
 /** Renders in this process, and asks vLLM for what only vLLM can do. */
 export class FallbackBackend implements ModelBackend {
+  readonly checksModel = true;
   private readonly embedded: ModelBackend;
   private readonly proxy: ModelBackend;
 

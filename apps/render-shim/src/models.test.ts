@@ -149,6 +149,16 @@ describe('proxy mode', () => {
     expect([status, headers['retry-after']]).toEqual([503, '1']);
   });
 
+  it('knows the name of its model, and no other', async () => {
+    const server = await renderServer();
+    const shim = await start({ mode: 'proxy', upstream: upstream(['mine'], server.url) });
+    expect((await post(shim, { model: 'mine', messages: hi })).status).toBe(200);
+    expect((await post(shim, { messages: hi })).status).toBe(200);
+    const calls = server.calls.length;
+    expect((await post(shim, { model: 'org/theirs', messages: hi })).status).toBe(404);
+    expect(server.calls).toHaveLength(calls);
+  });
+
   it('passes the Anthropic route on', async () => {
     const server = await renderServer();
     const shim = await start({ mode: 'proxy', upstream: upstream(['mine'], server.url) });

@@ -12,6 +12,7 @@ import { type RenderMetrics } from './render-metrics.ts';
 
 /** Asks vLLM render servers. */
 export class ProxyBackend implements ModelBackend {
+  readonly checksModel = false;
   readonly ids: readonly string[];
   private readonly group: UpstreamGroup;
   private readonly model: ProxyModel;

@@ -207,6 +207,24 @@ describe('the stack in containers is that of npm start', () => {
     }
   });
 
+  it('has a media fetcher, which the coordinator asks and which alone reaches media origins', () => {
+    const { environment, networks, healthcheck } = service('media-fetcher');
+    const { pipeline } = yamlOf('deploy/compose/coordinator.yaml') as {
+      pipeline: { steps: { type: string; params?: Record<string, unknown> }[] };
+    };
+    // The token's variable names the step by its index.
+    expect(pipeline.steps[1]).toMatchObject({
+      type: 'replace-media-urls',
+      params: { mode: 'remote', address: 'http://media-fetcher:8083' },
+    });
+    expect(healthcheck?.test.at(-1)).toBe('http://127.0.0.1:8083/readyz');
+    const { COORDINATOR_PIPELINE_STEPS_1_PARAMS_TOKEN: token } = service('coordinator').environment;
+    expect(token).toBe(environment['MEDIA_TOKENS']);
+    expect(Object.keys(networks).toSorted()).toEqual(['control', 'egress']);
+    const others = services.filter(([name]) => name !== 'media-fetcher');
+    expect(others.filter(([, one]) => 'egress' in one.networks)).toEqual([]);
+  });
+
   it('has the same workers, under the same names', () => {
     expect(workers.map(([name]) => name)).toEqual(
       roles.flatMap((role) => [`${role}-0`, `${role}-1`]),
