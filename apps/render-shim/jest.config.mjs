@@ -1,1 +1,4 @@
-export { default } from '../../jest.preset.mjs';
+import preset from '../../jest.preset.mjs';
+
+// Loading a tokenizer takes a second, on a busy machine several.
+export default { ...preset, testTimeout: 30_000 };

@@ -135,7 +135,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
         recent,
         tracing,
       },
-      queue && { ...queue, logger },
+      queue && { ...queue, logger, tracing },
     ),
     logger,
     bodyLimitBytes: server.maxRequestBodyBytes,

@@ -19,14 +19,19 @@ import {
   toErrorResponse,
 } from '@llm-d/pipeline';
 import { HttpSink, KeepAliveSink } from '@llm-d/service';
-import { type AsyncMetrics, type CoordinatorMetrics, type TraceIds } from '@llm-d/telemetry';
+import {
+  type AsyncMetrics,
+  type CoordinatorMetrics,
+  type PipelineTrace,
+  type TraceIds,
+} from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { logFailure } from './log-failure.ts';
 import { AnswerReceipt, type ReceiptOptions, serverTimingRequestHeader } from './answer-receipt.ts';
 import { logAnswer, logArrival } from './request-lines.ts';
 import { RequestLog } from './request-log.ts';
 import { recordRequest, type RequestRecords } from './request-records.ts';
-import { RunningRequests } from './running-requests.ts';
+import { type RunningRequest, RunningRequests } from './running-requests.ts';
 import { StepTrace } from './step-trace.ts';
 
 /** What the inference routes work with. */
@@ -74,6 +79,11 @@ export class CompletionsController {
 
   @Post(Object.values(apiPaths))
   async complete(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    await this.#run(this.#start(request, reply));
+  }
+
+  /** Apart from the run, which may outlive the body and must not keep it. */
+  #start(request: FastifyRequest, reply: FastifyReply): StartedRequest {
     const { metrics, async: queue } = this.options;
     const { raw: response } = reply;
     const arrivedAt = performance.now() - reply.elapsedTime;
@@ -82,6 +92,7 @@ export class CompletionsController {
     trace?.identify(request.id, request.routeOptions.url);
     const mode = queue?.requests.modeOf(request.raw.rawHeaders);
     const body = parse(bytes, mode === undefined ? 'BAD_REQUEST' : 'INVALID_REQUEST');
+    request.body = undefined;
     const parseMs = performance.now() - arrivedAt;
 
     reply.hijack();
@@ -112,6 +123,25 @@ export class CompletionsController {
       ...{ path: ctx.path, requestId: ctx.requestId, phaseHeader: this.options.phaseHeader },
       bodyBytes: bytes.length,
     });
+    const requestBytes = bytes.length;
+    const ids = trace?.ids;
+    return {
+      ctx,
+      sink,
+      response,
+      running,
+      counted,
+      pipelineTrace,
+      ids,
+      mode,
+      parseMs,
+      requestBytes,
+    };
+  }
+
+  async #run(started: StartedRequest): Promise<void> {
+    const { metrics, pipeline, async: queue } = this.options;
+    const { ctx, sink, response, running, counted, pipelineTrace, ids, mode } = started;
     let error: CoordinatorError | undefined;
     try {
       await pipeline.run(ctx);
@@ -124,12 +154,12 @@ export class CompletionsController {
     }
     pipelineTrace?.end(ctx, error);
     const { status, sentBytes: responseBytes } = sink;
-    const requestBytes = bytes.length;
+    const { parseMs, requestBytes } = started;
     const usage = readUsage(ctx.answerTail.bytes);
     const end = { error, status, parseMs, requestBytes, responseBytes, usage };
     metrics.requestEnded(counted, ctx, end);
     if (mode !== undefined) queue?.metrics.answered(ctx.asyncMode ?? 'unknown', 'POST', status);
-    recordRequest(this.options, ctx, end, trace?.ids);
+    recordRequest(this.options, ctx, end, ids);
     logAnswer(ctx.log, sink, ctx.requestId);
   }
 
@@ -139,6 +169,21 @@ export class CompletionsController {
     if (!hasReceipt && !hasServerTiming && !isAsked) return undefined;
     return new AnswerReceipt(ctx, { hasReceipt, hasServerTiming: hasServerTiming || isAsked });
   }
+}
+
+/** A request that was understood, and what the end of it is told with. */
+interface StartedRequest {
+  readonly ctx: RequestContext;
+  readonly sink: HttpSink;
+  readonly response: ServerResponse;
+  readonly running: RunningRequest;
+  readonly counted: ReturnType<CoordinatorMetrics['requestParsed']>;
+  readonly pipelineTrace: PipelineTrace | undefined;
+  readonly ids: TraceIds | undefined;
+  /** Of a request that may be queued. */
+  readonly mode: string | undefined;
+  readonly parseMs: number;
+  readonly requestBytes: number;
 }
 
 function parse(bytes: Buffer, code: 'BAD_REQUEST' | 'INVALID_REQUEST'): JsonDocument {
@@ -177,6 +222,7 @@ function toRequestContext(
     path,
     api,
     rawHeaders: request.raw.rawHeaders,
+    place: request.ticket,
     headers: ForwardedHeaders.from(request.raw.rawHeaders, headerPolicy),
     queueMs: request.ticket?.queueMs,
     log,

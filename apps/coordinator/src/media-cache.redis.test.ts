@@ -88,7 +88,7 @@ describe('the media cache of a coordinator', () => {
     });
   });
 
-  it('remembers a failure, with the same answer for the client', async () => {
+  it('[134, 140] remembers a failure, with the same answer for the client', async () => {
     const coordinator = await start({ enabled: true });
     origin.play({ status: 404 });
     const headers = { 'x-request-id': 'same' };
@@ -101,6 +101,7 @@ describe('the media cache of a coordinator', () => {
       'media_cache_total{tier="none",status="negative"}': 1,
     });
     expect(JSON.stringify(coordinator.lines)).not.toContain('SECRET');
+    expect(JSON.stringify(await coordinator.samples(''))).not.toMatch(/SECRET|127\.0\.0\.1/);
   });
 });
 

@@ -46,6 +46,29 @@ describe('the section media', () => {
     expect(allowedPorts).toEqual([443, 8443]);
   });
 
+  it('reads headers of private stores from a file, and repeats none of them', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'origin-headers-'));
+    const file = join(folder, 'headers.json');
+    const write = (content: unknown) => writeFileSync(file, JSON.stringify(content));
+    const media = { origin_headers_file: file };
+    const one = { domain: 'store.example', headers: { authorization: 'Bearer SECRET' } };
+    try {
+      write([one]);
+      expect(settings(media).originHeaders).toEqual([one]);
+      for (const wrong of [one, [{ ...one, domain: 'https://store' }], [{ headers: {} }]]) {
+        write(wrong);
+        expect(() => settings(media)).toThrow('media.origin_headers_file: expected a list of');
+        expect(() => settings(media)).not.toThrow(/SECRET/);
+      }
+      writeFileSync(file, '{SECRET');
+      expect(() => settings(media)).toThrow(
+        /expected a JSON file that can be read, got (?!.*SECRET)/,
+      );
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
   it.each([
     { media: { allowed_ports: [0] }, problem: 'media.allowed_ports: expected a list of ports' },
     { media: { blocked_domains: ['*'] }, problem: 'media.blocked_domains: ' },

@@ -65,7 +65,7 @@ export async function createApp(options: AppOptions): Promise<MediaFetcherApp> {
   const service = await createService({
     module: AppModule.register({
       fetcher,
-      calls: new MediaCalls(fetcher, logger),
+      calls: new MediaCalls(fetcher, ceiling, logger),
       metrics,
       ceiling,
       writeTimeoutMs: config.writeTimeoutMs,

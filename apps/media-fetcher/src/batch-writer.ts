@@ -2,7 +2,7 @@ import { describeMedia } from './describe-media.ts';
 import { frameHead, framesType } from './frames.ts';
 import { itemJson } from './item-json.ts';
 import { type ItemOutcome } from './media-calls.ts';
-import { type ItemPlace, mediaProblem } from './problem.ts';
+import { type ItemPlace, mediaProblem, overloaded } from './problem.ts';
 import { type CallOptions } from './request-body.ts';
 
 /** What a batch is written with. */
@@ -11,8 +11,8 @@ export interface BatchContext {
   readonly ids: readonly string[];
   readonly returned: CallOptions['return'];
   readonly requestId: string;
-  /** Counts bytes that are kept until the caller has them; throws when it is too much. */
-  readonly hold: (bytes: number) => void;
+  /** Counts bytes that are kept until the caller has them; false when it is too much. */
+  readonly hold: (bytes: number) => boolean;
 }
 
 const forms = {
@@ -37,18 +37,18 @@ export class BatchWriter {
   async *write(outcomes: readonly Promise<ItemOutcome>[]): AsyncGenerator<Buffer> {
     switch (this.#form) {
       case 'frames':
-        for (const outcome of outcomes) yield* this.#frame(await outcome);
+        for (const outcome of outcomes) yield* this.#frame(this.#held(await outcome));
         return;
       case 'ndjson':
         for await (const outcome of inTurn(outcomes)) {
-          yield* this.#json(outcome);
+          yield* this.#json(this.#held(outcome));
           yield Buffer.from('\n');
         }
         return;
       case 'json': {
         let separator = '{"results":[';
         for (const outcome of outcomes) {
-          const written = this.#json(await outcome);
+          const written = this.#json(this.#held(await outcome));
           yield Buffer.from(separator);
           yield* written;
           separator = ',';
@@ -62,20 +62,25 @@ export class BatchWriter {
     return { index, id: this.#context.ids[index] ?? String(index) };
   }
 
+  /** An item that there is no room for is one that failed. */
+  #held(outcome: ItemOutcome): ItemOutcome {
+    if ('error' in outcome || this.#context.hold(outcome.item.media.byteLength)) return outcome;
+    return { index: outcome.index, error: overloaded() };
+  }
+
   #json(outcome: ItemOutcome): Buffer[] {
-    const { returned, requestId, hold } = this.#context;
+    const { returned, requestId } = this.#context;
     const place = this.#place(outcome.index);
     if ('error' in outcome) {
       const error = mediaProblem(outcome.error, requestId, place);
       return [Buffer.from(JSON.stringify({ id: place.id, ok: false, error }))];
     }
     const { item } = outcome;
-    hold(item.media.byteLength);
     return itemJson(item, returned, { id: place.id, ok: true });
   }
 
   *#frame(outcome: ItemOutcome): Generator<Buffer> {
-    const { requestId, hold } = this.#context;
+    const { requestId } = this.#context;
     const place = this.#place(outcome.index);
     if ('error' in outcome) {
       const error = mediaProblem(outcome.error, requestId, place);
@@ -83,7 +88,6 @@ export class BatchWriter {
       return;
     }
     const { item } = outcome;
-    hold(item.media.byteLength);
     yield frameHead({ id: place.id, ok: true, ...describeMedia(item) });
     if (item.media.byteLength > 0) yield item.media.bytes;
   }

@@ -36,7 +36,7 @@ export interface FetcherConfig {
   readonly logLevel: LogLevel;
   readonly tokens: BearerTokens;
   readonly readTimeoutMs: number;
-  /** For a whole answer, so that a slow caller does not hold memory for ever. */
+  /** For an answer beside its downloads, so that a slow caller does not hold memory for ever. */
   readonly writeTimeoutMs: number;
   readonly shutdownTimeoutMs: number;
   readonly drainDelayMs: number;
@@ -86,7 +86,9 @@ export const fetcherFile = z.strictObject({
     .describe('Bearer tokens; callers show one of them. Better in `token_file` or the variable.'),
   token_file: text.prefault('').describe('File with one token per line, read at the start.'),
   read_timeout: duration.prefault('30s').describe('Time for a request to arrive whole.'),
-  write_timeout: duration.prefault('60s').describe('Time for a whole answer, downloads included.'),
+  write_timeout: duration
+    .prefault('30s')
+    .describe('Time for a whole answer, beside that of its downloads.'),
   shutdown_timeout: duration
     .prefault('10s')
     .describe('How long requests in flight may go on after SIGTERM.'),

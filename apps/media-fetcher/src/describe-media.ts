@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { imageDetails, type MediaResult } from '@llm-d/media';
+import { imageDetails, imageSize, type MediaResult } from '@llm-d/media';
 
 /** An item with the digest of its bytes, which names them everywhere. */
 export interface DigestedMedia {
@@ -26,12 +26,23 @@ export function matchesEtag(list: string | undefined, digest: string): boolean {
   return tags.includes('*') || tags.includes(etagOf(digest));
 }
 
+/** Most characters of what an origin may write: all of it has to fit into one header. */
+const maxOriginText = 256;
+
+/** A text of an origin; null when it is longer than any that makes sense. */
+function originText(text: string | undefined): string | null {
+  return text === undefined || text.length > maxOriginText ? null : text;
+}
+
 const whole = (milliseconds: number): number => Math.round(milliseconds);
 
 /** What is told of an item beside its bytes: the members of media-fetcher.md 1.4 without `data`. */
 export function describeMedia({ media, digest, totalMs }: DigestedMedia): object {
-  const { contentType, byteLength, width = null, height = null, facts } = media;
-  const { origin, timing, cache, transform, declaredType = null } = facts;
+  const { contentType, byteLength, facts } = media;
+  const { origin, timing, cache, transform, declaredType } = facts;
+  // Inline items come without a size.
+  const { width = null, height = null } =
+    media.width === undefined ? (imageSize(contentType, media.bytes) ?? {}) : media;
   const isImage = contentType.startsWith('image/');
   const { orientation = null, frames = null } = isImage
     ? imageDetails(contentType, media.bytes)
@@ -45,13 +56,13 @@ export function describeMedia({ media, digest, totalMs }: DigestedMedia): object
     height,
     orientation,
     frames,
-    declared_content_type: declaredType,
+    declared_content_type: originText(declaredType),
     transformed: transform !== undefined && transform.sourceSha256 !== digest,
     source: {
       sha256: transform?.sourceSha256 ?? digest,
       byte_length: transform?.sourceBytes ?? byteLength,
-      etag: origin?.etag ?? null,
-      last_modified: origin?.lastModified ?? null,
+      etag: originText(origin?.etag),
+      last_modified: originText(origin?.lastModified),
       host: origin?.host ?? null,
       redirects: origin?.redirects ?? 0,
     },

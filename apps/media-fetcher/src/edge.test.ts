@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type RedisServer, startRedis } from '@llm-d/testing';
@@ -38,6 +38,22 @@ const post = (fetcher: TestFetcher, path: string, headers: Record<string, string
     .post('/v1/media/fetch')
     .set({ 'content-type': 'application/json', ...headers })
     .send({ url: origin.base + path });
+
+/** Asks for eight megabytes and reads nothing: they stay with their sender. */
+function slowCaller(fetcher: TestFetcher): { slow: Socket; heldBytes: () => Promise<number> } {
+  const body = JSON.stringify({ url: `${origin.base}/big` });
+  const slow = connect(Number(new URL(fetcher.url).port), '127.0.0.1');
+  slow.on('error', () => undefined);
+  slow.write(
+    `POST /v1/media/fetch HTTP/1.1\r\nhost: x\r\naccept: image/*\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+  );
+  slow.pause();
+  const heldBytes = async (): Promise<number> => {
+    const { text } = await supertest(fetcher.url).get('/metrics');
+    return Number(/^media_held_bytes (\d+)/m.exec(text)?.[1]);
+  };
+  return { slow, heldBytes };
+}
 
 async function until(what: () => boolean): Promise<void> {
   for (const limit = performance.now() + 5_000; !what();) {
@@ -151,38 +167,30 @@ describe('admission', () => {
       // A body of inline media may be this large, so less would not count.
       admission: { ...config.admission, maxBodyBytesHeld: 15 * 1024 * 1024 },
     }));
-    const { port } = new URL(fetcher.url);
-    const body = JSON.stringify({ url: `${origin.base}/big` });
-    const slow = connect(Number(port), '127.0.0.1');
-    // Reads nothing: the answer stays with its sender.
-    slow.write(
-      `POST /v1/media/fetch HTTP/1.1\r\nhost: x\r\naccept: image/*\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
-    );
-    slow.pause();
-    const heldBytes = async (): Promise<number> => {
-      const { text } = await supertest(fetcher.url).get('/metrics');
-      return Number(/^media_held_bytes (\d+)/m.exec(text)?.[1]);
-    };
+    const { slow, heldBytes } = slowCaller(fetcher);
     while ((await heldBytes()) < 8 * 1024 * 1024) await sleep(5);
     const refused = await post(fetcher, '/big', { accept: 'image/*' });
     expect(refused.body).toMatchObject({ code: 'media_overloaded', status: 503 });
     expect(refused.headers['retry-after']).toBe('1');
+    const batch = (failFast: boolean) =>
+      supertest(fetcher.url)
+        .post('/v1/media/batch')
+        .set('content-type', 'application/json')
+        .send({ items: [{ url: `${origin.base}/big` }], fail_fast: failFast });
+    expect((await batch(true)).body).toMatchObject({ code: 'media_overloaded', status: 503 });
+    expect((await batch(false)).body).toMatchObject({
+      results: [{ ok: false, error: { code: 'media_overloaded', retryable: true } }],
+    });
     slow.destroy();
     while ((await heldBytes()) > 0) await sleep(5);
     expect((await post(fetcher, '/big', { accept: 'image/*' })).status).toBe(200);
   });
 
   it('cuts a caller that takes an answer too slowly', async () => {
-    const fetcher = await start({ MEDIA_WRITE_TIMEOUT: '300ms' });
-    const { port } = new URL(fetcher.url);
-    const body = JSON.stringify({ url: `${origin.base}/big` });
-    const slow = connect(Number(port), '127.0.0.1');
-    slow.on('error', () => undefined);
-    slow.write(
-      `POST /v1/media/fetch HTTP/1.1\r\nhost: x\r\naccept: image/*\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
-    );
-    slow.pause();
-    await sleep(400);
+    const fetcher = await start({ MEDIA_WRITE_TIMEOUT: '10ms', MEDIA_DOWNLOAD_TIMEOUT: '2s' });
+    const { slow, heldBytes } = slowCaller(fetcher);
+    while ((await heldBytes()) < 8 * 1024 * 1024) await sleep(5);
+    while ((await heldBytes()) > 0) await sleep(5);
     let received = 0;
     slow.on('data', (piece) => (received += piece.length)).resume();
     await once(slow, 'close');

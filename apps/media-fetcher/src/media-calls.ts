@@ -16,14 +16,21 @@ export interface MediaCall {
 
 /** Failures that the address and URL rules are about: an operator wants to know of them. */
 const audited = new Set(['media_address_blocked', 'media_redirect_blocked']);
+/** Warnings about them in one second; whoever tries addresses must not fill the log. The rest is at level info. */
+const maxWarnings = 10;
 
 /** Makes fetches with what is logged of them. */
 export class MediaCalls {
   readonly #fetcher: MediaFetcher;
+  readonly #ceiling: MediaFetchOptions;
   readonly #logger: Logger;
+  #warnedSecond = 0;
+  #warnings = 0;
 
-  constructor(fetcher: MediaFetcher, logger: Logger) {
+  /** `ceiling` is what the configuration allows every call at most. */
+  constructor(fetcher: MediaFetcher, ceiling: MediaFetchOptions, logger: Logger) {
     this.#fetcher = fetcher;
+    this.#ceiling = ceiling;
     this.#logger = logger;
   }
 
@@ -31,6 +38,7 @@ export class MediaCalls {
   async all(refs: readonly MediaRef[], call: MediaCall): Promise<DigestedMedia[]> {
     const startedAt = performance.now();
     try {
+      for (const [index, ref] of refs.entries()) this.#checkStatically(ref, index);
       const results = await this.#fetcher.fetchMany(refs, call.options, call.signal);
       const known = new Map(
         [...new Set(results)].map((media) => [media, digested(media, startedAt)] as const),
@@ -54,6 +62,7 @@ export class MediaCalls {
     const started = new Map<string, Promise<DigestedMedia>>();
     const fetch = async (ref: MediaRef): Promise<DigestedMedia> => {
       const startedAt = performance.now();
+      this.#checkStatically(ref, 0);
       return digested(await this.#fetcher.fetch(ref, options, call.signal), startedAt);
     };
     const turns = new Turns(options.maxConcurrentDownloads);
@@ -81,6 +90,17 @@ export class MediaCalls {
         return { index, error };
       }
     });
+  }
+
+  /** By the rules of the configuration alone: a host that a caller lists is not excused from them. */
+  #checkStatically({ url }: MediaRef, index: number): void {
+    if (/^data:/i.test(url)) return;
+    try {
+      this.#fetcher.checkUrl(url, this.#ceiling);
+    } catch (error) {
+      if (error instanceof MediaError) error.index = index;
+      throw error;
+    }
   }
 
   #fetched(item: DigestedMedia, index: number, ref: MediaRef | undefined, call: MediaCall): void {
@@ -113,8 +133,14 @@ export class MediaCalls {
     };
     if (code === 'media_internal')
       this.#logger.error({ ...fields, err: error.cause }, 'not fetched');
-    else if (audited.has(code)) this.#logger.warn(fields, 'not fetched');
+    else if (audited.has(code) && this.#mayWarn()) this.#logger.warn(fields, 'not fetched');
     else this.#logger.info(fields, 'not fetched');
+  }
+
+  #mayWarn(): boolean {
+    const second = Math.floor(performance.now() / 1_000);
+    if (second !== this.#warnedSecond) [this.#warnedSecond, this.#warnings] = [second, 0];
+    return ++this.#warnings <= maxWarnings;
   }
 }
 

@@ -7,15 +7,14 @@ import {
   type MediaRef,
   sniffType,
 } from '@llm-d/media';
-import { RequestError } from '@llm-d/service';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { BatchWriter } from './batch-writer.ts';
 import { describeMedia, type DigestedMedia, etagOf, matchesEtag } from './describe-media.ts';
 import { framesType } from './frames.ts';
-import { MediaCalls } from './media-calls.ts';
 import { itemJson } from './item-json.ts';
-import { mediaProblem, type Problem, problemType } from './problem.ts';
-import { type BatchBody, readBatchBody, readFetchBody } from './request-body.ts';
+import { type ItemOutcome, type MediaCall, MediaCalls } from './media-calls.ts';
+import { mediaProblem, overloaded, type Problem, problemType } from './problem.ts';
+import { type BatchBody, type CallOptions, readBatchBody, readFetchBody } from './request-body.ts';
 import { RunningCalls } from './running-calls.ts';
 import { tighten } from './tighten.ts';
 
@@ -38,19 +37,18 @@ export class MediaController {
   @HttpCode(200)
   async fetch(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const body = readFetchBody(request.body as Buffer);
-    const call = this.call(request, reply, body.options);
+    const call = this.call(request, reply, body.options, 1);
     await answering(request, reply, async () => {
-      this.checkStatically([body]);
       const [item] = await this.calls.all([body], call);
       if (!item) throw new Error('a fetch has one result');
       if (matchesEtag(body.if_none_match, item.digest)) {
         await reply.code(304).header('etag', etagOf(item.digest)).send();
       } else if (wantsBytes(request)) {
-        hold(request, item.media.byteLength);
+        reserve(request, item.media.byteLength);
         await sendBytes(reply, item);
       } else {
         const json = itemJson(item, body.options.return);
-        hold(request, item.media.byteLength + json.reduce((sum, part) => sum + part.length, 0));
+        reserve(request, item.media.byteLength + json.reduce((sum, part) => sum + part.length, 0));
         await sendChunks(reply, 'application/json', json);
       }
     });
@@ -61,24 +59,20 @@ export class MediaController {
   async batch(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const body = readBatchBody(request.body as Buffer);
     const { items } = body;
-    const call = this.call(request, reply, body.options);
+    const call = this.call(request, reply, body.options, items.length);
     const writer = new BatchWriter(formOf(request), {
       ids: items.map(({ id }, index) => id ?? String(index)),
       returned: body.options.return,
       requestId: request.id,
-      hold: (bytes) => {
-        hold(request, bytes);
-      },
+      // A whole answer has its place before it begins: from then on it could only be cut.
+      hold: (bytes) => body.fail_fast || hold(request, bytes),
     });
     await answering(
       request,
       reply,
       async () => {
-        this.checkStatically(items);
         const outcomes = body.fail_fast
-          ? (await this.calls.all(items, call)).map((item, index) =>
-              Promise.resolve({ index, item }),
-            )
+          ? await this.wholeBatch(items, call, request)
           : this.calls.each(items, call);
         await reply.type(writer.contentType).send(Readable.from(writer.write(outcomes)));
       },
@@ -104,34 +98,36 @@ export class MediaController {
     void reply.header('etag', etagOf(digest));
     if (matchesEtag(request.headers['if-none-match'], digest)) await reply.code(304).send();
     else {
-      hold(request, bytes.length);
-      await rawAnswer(reply, sniffType(bytes) ?? 'application/octet-stream', digest).send(bytes);
+      await answering(request, reply, async () => {
+        reserve(request, bytes.length);
+        await rawAnswer(reply, sniffType(bytes) ?? 'application/octet-stream', digest).send(bytes);
+      });
     }
   }
 
   private call(
     request: FastifyRequest,
     reply: FastifyReply,
-    options: Parameters<typeof tighten>[1],
-  ) {
-    return {
-      requestId: request.id,
-      options: tighten(this.most, options),
-      signal: this.running.watch(reply.raw),
-    };
+    wanted: CallOptions,
+    count: number,
+  ): MediaCall {
+    const options = tighten(this.most, wanted);
+    const rounds = Math.ceil(count / options.maxConcurrentDownloads);
+    const signal = this.running.watch(reply.raw, rounds * options.downloadTimeoutMs);
+    return { requestId: request.id, options, signal };
   }
 
-  /** By the rules of the configuration alone: a host that a caller lists is not excused from them. */
-  private checkStatically(refs: readonly MediaRef[]): void {
-    for (const [index, { url }] of refs.entries()) {
-      if (/^data:/i.test(url)) continue;
-      try {
-        this.fetcher.checkUrl(url, this.most);
-      } catch (error) {
-        if (error instanceof MediaError) error.index = index;
-        throw error;
-      }
-    }
+  private async wholeBatch(
+    refs: readonly MediaRef[],
+    call: MediaCall,
+    request: FastifyRequest,
+  ): Promise<Promise<ItemOutcome>[]> {
+    const items = await this.calls.all(refs, call);
+    reserve(
+      request,
+      items.reduce((sum, { media }) => sum + media.byteLength, 0),
+    );
+    return items.map((item, index) => Promise.resolve({ index, item }));
   }
 }
 
@@ -159,12 +155,14 @@ async function answering(
   }
 }
 
-/** Counts what an answer keeps in memory until its caller has it. */
-function hold(request: FastifyRequest, bytes: number): void {
-  const { ticket } = request;
-  const refused = ticket?.hold(ticket.bodyBytes + bytes);
-  if (refused)
-    throw new RequestError(503, refused.code, refused.message, { headers: refused.headers });
+/** Counts what an answer keeps in memory until its caller has it; false when it is too much. */
+function hold({ ticket }: FastifyRequest, bytes: number): boolean {
+  return ticket?.hold(ticket.bodyBytes + bytes) === undefined;
+}
+
+/** @throws MediaError `media_overloaded` when there is no memory for so many bytes. */
+function reserve(request: FastifyRequest, bytes: number): void {
+  if (!hold(request, bytes)) throw overloaded();
 }
 
 async function sendProblem(reply: FastifyReply, problem: Problem): Promise<void> {

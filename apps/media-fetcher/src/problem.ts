@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import { type MediaError, type MediaErrorCode } from '@llm-d/media';
+import { MediaError, type MediaErrorCode } from '@llm-d/media';
 import { type CoordinatorError, type ErrorResponse } from '@llm-d/pipeline';
 
 /** A problem document (RFC 9457), as media-fetcher.md 1.6 writes it. */
@@ -83,6 +83,11 @@ export function mediaProblem(error: MediaError, requestId: string, place?: ItemP
     origin_status: error.originStatus ?? null,
     request_id: requestId,
   };
+}
+
+/** The failure of an answer for which there is no memory. */
+export function overloaded(): MediaError {
+  return new MediaError('media_overloaded', 'other answers take all the memory that there is');
 }
 
 /** Refusals of the limits of the process; for callers they are one. */

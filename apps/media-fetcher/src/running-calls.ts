@@ -6,7 +6,7 @@ export class RunningCalls {
   readonly #running = new Set<AbortController>();
   readonly #limitMs: number;
 
-  /** `limitMs` is for a whole answer; past it the connection is cut. */
+  /** `limitMs` is what an answer may take beside its downloads; past it the connection is cut. */
   constructor(lifecycle: Lifecycle, limitMs: number) {
     this.#limitMs = limitMs;
     lifecycle.cut.addEventListener('abort', () => {
@@ -14,8 +14,8 @@ export class RunningCalls {
     });
   }
 
-  /** Watches over an answer until its connection closes or it is written. */
-  watch(response: ServerResponse): AbortSignal {
+  /** Watches over an answer until its connection closes or it is written; its downloads may take `downloadsMs`. */
+  watch(response: ServerResponse, downloadsMs: number): AbortSignal {
     const running = new AbortController();
     if (response.closed) {
       running.abort(new Error('the caller left'));
@@ -25,7 +25,7 @@ export class RunningCalls {
     const timer = setTimeout(() => {
       running.abort(new Error('the answer took too long'));
       response.destroy();
-    }, this.#limitMs);
+    }, downloadsMs + this.#limitMs);
     response.once('close', () => {
       clearTimeout(timer);
       this.#running.delete(running);

@@ -2,13 +2,17 @@ import { Module, type DynamicModule } from '@nestjs/common';
 
 import { ModelTable } from './model-table.ts';
 import { RenderMetrics } from './render-metrics.ts';
-import { RenderController } from './render.controller.ts';
+import { RenderController, requestTimeout } from './render.controller.ts';
 import { UnknownPath } from './vllm-http.ts';
 
 /** Wires the controller to the models. */
 @Module({})
 export class AppModule {
-  static register(models: ModelTable, metrics: RenderMetrics): DynamicModule {
+  static register(
+    models: ModelTable,
+    metrics: RenderMetrics,
+    requestTimeoutMs: number,
+  ): DynamicModule {
     return {
       module: AppModule,
       controllers: [RenderController],
@@ -16,6 +20,7 @@ export class AppModule {
         UnknownPath,
         { provide: ModelTable, useValue: models },
         { provide: RenderMetrics, useValue: metrics },
+        { provide: requestTimeout, useValue: requestTimeoutMs },
       ],
     };
   }

@@ -1,4 +1,3 @@
-import { type RenderWorkers } from '@llm-d/render';
 import { createService, type Service } from '@llm-d/service';
 import { type Logger } from '@llm-d/telemetry';
 
@@ -6,27 +5,28 @@ import { AppModule } from './app.module.ts';
 import { requireBearer } from './bearer-auth.ts';
 import { type ModelTable } from './model-table.ts';
 import { RenderErrorFilter } from './render-error.filter.ts';
-import { RenderMetrics } from './render-metrics.ts';
+import { type RenderMetrics } from './render-metrics.ts';
 import { behaveLikeVllm, UnknownPath } from './vllm-http.ts';
 
 /** What a render shim is made of. */
 export interface AppOptions {
   readonly models: ModelTable;
-  /** Their queues are shown in the metrics. */
-  readonly workers: RenderWorkers;
+  readonly metrics: RenderMetrics;
   readonly logger: Logger;
   /** A longer request body is refused with 413. */
   readonly maxBodyBytes: number;
   readonly readTimeoutMs?: number;
+  /** From the whole request to the start of its answer; 504 past it. Default a minute. */
+  readonly requestTimeoutMs?: number;
   /** One of them is asked for below `/v1`; empty or absent, nothing is. */
   readonly bearerTokens?: readonly string[];
 }
 
 /** Builds a render shim that does not listen yet. */
 export async function createApp(options: AppOptions): Promise<Service> {
-  const { models, workers, logger, maxBodyBytes, readTimeoutMs } = options;
+  const { models, metrics, logger, maxBodyBytes, readTimeoutMs } = options;
   const service = await createService({
-    module: AppModule.register(models, new RenderMetrics(workers)),
+    module: AppModule.register(models, metrics, options.requestTimeoutMs ?? 60_000),
     logger,
     bodyLimitBytes: maxBodyBytes,
     unknownPaths: UnknownPath,

@@ -32,7 +32,8 @@ describe('the configuration', () => {
       shutdownTimeoutMs: 30_000,
       drainDelayMs: 0,
       bearerTokens: [],
-      workers: { queue: 256 },
+      requestTimeoutMs: 60_000,
+      workers: { queue: 256, cache: { tokenBytes: 67_108_864, tensorBytes: 0 } },
       models: [{ mode: 'embedded', profile: { maxImages: 32, maxImagePixels: 50_000_000 } }],
     });
   });

@@ -23,6 +23,8 @@ export interface ShimConfig {
   readonly logLevel: 1 | 2 | 3 | 4 | 5;
   readonly maxBodyBytes: number;
   readonly readTimeoutMs: number;
+  /** From the whole request to the start of its answer. */
+  readonly requestTimeoutMs: number;
   readonly shutdownTimeoutMs: number;
   readonly drainDelayMs: number;
   /** Asked for below `/v1`; empty = open. */
@@ -56,6 +58,13 @@ const shimFile = z.strictObject({
       max_images: integer('a positive number of images', 1).prefault(32),
       max_image_pixels: integer('a positive number of pixels', 1).prefault(50_000_000),
       max_queue: integer('a positive number', 1).prefault(256),
+      request_timeout: duration.prefault('60s'),
+    })
+    .prefault({}),
+  cache: z
+    .strictObject({
+      token_bytes: integer('a number of bytes, 0 for no cache', 0).prefault(67_108_864),
+      tensor_bytes: integer('a number of bytes, 0 for no cache', 0).prefault(0),
     })
     .prefault({}),
   workers: z.strictObject({ text: workers('texts'), image: workers('threads') }).prefault({}),
@@ -105,11 +114,13 @@ export function loadShimConfig(
     logLevel: data.log_level as ShimConfig['logLevel'],
     maxBodyBytes: data.limits.max_body_bytes,
     readTimeoutMs: data.read_timeout,
+    requestTimeoutMs: data.limits.request_timeout,
     shutdownTimeoutMs: data.shutdown_timeout,
     drainDelayMs: data.drain_delay,
     bearerTokens: environment[TOKENS_VARIABLE]?.split(',') ?? data.auth.bearer_tokens,
     workers: {
       queue: data.limits.max_queue,
+      cache: { tokenBytes: data.cache.token_bytes, tensorBytes: data.cache.tensor_bytes },
       ...(data.workers.text !== 'auto' && { text: data.workers.text }),
       ...(data.workers.image !== 'auto' && { image: data.workers.image }),
     },

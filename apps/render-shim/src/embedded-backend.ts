@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 
-import { RenderError, type Renderer, writeAnswer } from '@llm-d/render';
+import { notImplemented, type Renderer, writeAnswer } from '@llm-d/render';
 
 import {
   type AnswerSink,
@@ -14,6 +14,7 @@ const newId = (): string => randomBytes(8).toString('hex');
 
 /** Renders in this process. */
 export class EmbeddedBackend implements ModelBackend {
+  readonly checksModel = true;
   private readonly renderer: Renderer;
 
   constructor(renderer: Renderer) {
@@ -85,11 +86,7 @@ export class EmbeddedBackend implements ModelBackend {
       case 'detokenize':
         return [Buffer.from(JSON.stringify({ prompt: await renderer.detokenizeRequest(body) }))];
       case 'messages':
-        throw new RenderError(
-          501,
-          'NotImplementedError',
-          `${modelRoutes.messages} is not supported by the embedded renderer`,
-        );
+        throw notImplemented(modelRoutes.messages);
     }
   }
 }

@@ -7,6 +7,7 @@ import { createApp } from './app.ts';
 import { loadShimConfig } from './config.ts';
 import { loadModels } from './load-models.ts';
 import { profileCommand } from './profile-command.ts';
+import { RenderMetrics } from './render-metrics.ts';
 
 process.exit(await main(process.argv.slice(2)));
 
@@ -28,9 +29,10 @@ async function serve(argv: readonly string[]): Promise<number> {
   const config = loadShimConfig(argv, process.env);
   const logger = createLogger({ service: 'render-shim', level: config.logLevel });
   const workers = new RenderWorkers(config.workers);
-  const models = await loadModels(config.models, workers, logger);
+  const metrics = new RenderMetrics(workers);
+  const models = await loadModels(config.models, { workers, metrics, logger });
   try {
-    const app = await createApp({ ...config, models, workers, logger });
+    const app = await createApp({ ...config, models, metrics, logger });
     logger.info({ node: process.version, models: models.cards }, 'starting');
     return await runService(app, { ...config, ...config.listen, logger });
   } finally {

@@ -45,6 +45,8 @@ export interface ModelCard {
 export interface ModelBackend {
   /** Served names, the main one first. */
   readonly ids: readonly string[];
+  /** True when `answer` refuses names that are not its own, in vLLM's order of checks. */
+  readonly checksModel: boolean;
   cards(): readonly ModelCard[];
   /** Answers a request. Rejects with a `RenderError` while nothing is sent; later it cuts the answer. */
   answer(request: ModelRequest, sink: AnswerSink): Promise<void>;

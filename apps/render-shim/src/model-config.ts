@@ -49,6 +49,7 @@ export const modelEntry = z
     aliases: textList.optional(),
     mode: oneOf('embedded', 'proxy', 'fallback').prefault('embedded'),
     profile: text.optional(),
+    tokenizer: oneOf('auto', 'native', 'javascript').optional(),
     content_format: oneOf('auto', 'auto-legacy', 'string', 'openai').optional(),
     max_model_len: integer('a positive number of tokens', 1).optional(),
     hash: z
@@ -130,6 +131,7 @@ function profileOptions(entry: ModelEntry, base: string): ProfileOptions {
   return defined({
     servedModelNames: names.length > 0 ? names : undefined,
     directory: entry.profile === undefined ? undefined : resolve(base, entry.profile),
+    tokenizer: entry.tokenizer,
     contentFormat: entry.content_format,
     maxModelLen: entry.max_model_len,
     hashModelId: entry.hash?.model_id,

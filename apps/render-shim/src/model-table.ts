@@ -28,15 +28,17 @@ export class ModelTable {
   }
 
   /**
-   * The backend that a request names. A single model is always it, and checks the name itself, after what vLLM checks
-   * before. Throws 404 for an unknown name and 400 for none.
+   * The backend that a request names; a single model needs no name. A single model that checks names itself is always
+   * it, so that the checks come in vLLM's order. Throws 404 for an unknown name and 400 for none among several.
    */
   choose(body: Uint8Array): ModelBackend {
     const [only] = this.backends;
-    if (only !== undefined && this.backends.length === 1) return only;
+    const isAlone = this.backends.length === 1;
+    if (only !== undefined && isAlone && only.checksModel) return only;
     const model = requestedModel(body);
     const names = [...this.byName.keys()];
     if (model === undefined || model === '') {
+      if (only !== undefined && isAlone) return only;
       throw badRequest(
         `This server has several models, name one of them: ${names.join(', ')}. (parameter=model)`,
         'model',

@@ -56,6 +56,31 @@ describe('more work than the workers can do', () => {
     expect((await post(photos(1))).status).toBe(200);
   });
 
+  it('is given up with 504 when it takes too long, and the next request is served', async () => {
+    shim = await startShim([{ mode: 'embedded', profile: {} }], {
+      workers: { image: 1 },
+      requestTimeoutMs: 150,
+    });
+    const late = await post(photos(30));
+    expect(late.status).toBe(504);
+    expect(JSON.parse(late.text)).toMatchObject({ error: { type: 'TimeoutError' } });
+    expect(shim.workers.queued.images).toBe(0);
+    const text = JSON.stringify({ messages: [{ role: 'user', content: 'hi' }] });
+    expect((await post(text)).status).toBe(200);
+  });
+
+  it('is done once where a cache may keep it', async () => {
+    shim = await startShim([{ mode: 'embedded', profile: {} }], {
+      workers: { cache: { tensorBytes: 64 << 20 } },
+    });
+    const answers = [await post(photos(1)), await post(photos(1))];
+    const [first, second] = answers.map(({ text }) => text.replace(/chatcmpl-[0-9a-f]+/, ''));
+    expect(second).toBe(first);
+    const metrics = await (await request(`${shim.url}/metrics`)).body.text();
+    expect(metrics).toContain('render_cache_hits_total{cache="tensors"} 1');
+    expect(metrics).toContain('render_cache_misses_total{cache="tensors"} 1');
+  });
+
   it('leaves the queue when its caller leaves', async () => {
     shim = await startShim([{ mode: 'embedded', profile: {} }], { workers: { image: 1 } });
     const first = post(photos(2));

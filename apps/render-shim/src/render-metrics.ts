@@ -1,4 +1,9 @@
-import { RenderError, type RenderWorkers } from '@llm-d/render';
+import {
+  RenderError,
+  type RenderWorkers,
+  type UpstreamGroup,
+  type UpstreamObserver,
+} from '@llm-d/render';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 import { type ModelRoute } from './model-backend.ts';
@@ -22,6 +27,11 @@ export class RenderMetrics {
   running = 0;
   private readonly requests: Counter<'route' | 'mode' | 'model' | 'code'>;
   private readonly seconds: Histogram<'route'>;
+
+  private readonly upstreamRequests: Counter<'model' | 'upstream' | 'outcome'>;
+  private readonly upstreamEjections: Counter<'model' | 'upstream'>;
+  private readonly upstreamRetries: Counter<'model'>;
+  private readonly groups = new Map<string, UpstreamGroup>();
 
   constructor(workers: RenderWorkers) {
     const registers = [this.registry];
@@ -57,6 +67,51 @@ export class RenderMetrics {
         this.set(workers.restarts);
       },
     });
+    for (const outcome of ['hits', 'misses'] as const) {
+      new Counter({
+        name: `render_cache_${outcome}_total`,
+        help: `Texts and tensors that were ${outcome === 'hits' ? '' : 'not '}found in the cache`,
+        labelNames: ['cache'],
+        registers,
+        collect() {
+          this.reset();
+          this.inc({ cache: 'tokens' }, workers.cache.tokenCounts[outcome]);
+          this.inc({ cache: 'tensors' }, workers.cache.tensorCounts[outcome]);
+        },
+      });
+    }
+    this.upstreamRequests = new Counter({
+      name: 'render_upstream_requests_total',
+      help: 'Calls of render servers by model, place in the list, and outcome: served, refused, failed or cancelled',
+      labelNames: ['model', 'upstream', 'outcome'],
+      registers,
+    });
+    this.upstreamEjections = new Counter({
+      name: 'render_upstream_ejections_total',
+      help: 'How often a render server got no requests for a while because too many had failed',
+      labelNames: ['model', 'upstream'],
+      registers,
+    });
+    this.upstreamRetries = new Counter({
+      name: 'render_upstream_retries_total',
+      help: 'Requests that were sent to a second render server',
+      labelNames: ['model'],
+      registers,
+    });
+    const { groups } = this;
+    new Gauge({
+      name: 'render_upstream_healthy',
+      help: '1 for a render server that answered its last probe',
+      labelNames: ['model', 'upstream'],
+      registers,
+      collect() {
+        for (const [model, { upstreams }] of groups) {
+          for (const { index, isHealthy } of upstreams) {
+            this.set({ model, upstream: index }, isHealthy === true ? 1 : 0);
+          }
+        }
+      },
+    });
     const running = (): number => this.running;
     new Gauge({
       name: 'render_requests_running',
@@ -66,6 +121,26 @@ export class RenderMetrics {
         this.set(running());
       },
     });
+  }
+
+  /** Counts what happens to the upstreams of a model. */
+  upstreams(model: string): UpstreamObserver {
+    return {
+      called: (upstream, outcome) => {
+        this.upstreamRequests.inc({ model, upstream, outcome });
+      },
+      ejected: (upstream) => {
+        this.upstreamEjections.inc({ model, upstream });
+      },
+      retried: () => {
+        this.upstreamRetries.inc({ model });
+      },
+    };
+  }
+
+  /** Shows from now on whether the upstreams of a model answer probes. */
+  watchUpstreams(model: string, group: UpstreamGroup): void {
+    this.groups.set(model, group);
   }
 
   begin(route: ModelRoute): Measure {

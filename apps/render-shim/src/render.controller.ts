@@ -1,4 +1,4 @@
-import { Body, Controller, Get, HttpCode, Post, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, HttpCode, Inject, Post, Req, Res } from '@nestjs/common';
 import { RenderError } from '@llm-d/render';
 import { Lifecycle } from '@llm-d/service';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
@@ -16,6 +16,9 @@ const routeOfPath = new Map<string, ModelRoute>(
   (Object.keys(modelRoutes) as ModelRoute[]).map((route) => [modelRoutes[route], route]),
 );
 
+/** Milliseconds that a request may take until its answer starts. */
+export const requestTimeout = Symbol('requestTimeout');
+
 /** vLLM's render API: bytes of an OpenAI request in, token ids and image features out. */
 @Controller()
 export class RenderController {
@@ -26,6 +29,7 @@ export class RenderController {
     private readonly models: ModelTable,
     private readonly metrics: RenderMetrics,
     private readonly lifecycle: Lifecycle,
+    @Inject(requestTimeout) private readonly requestTimeoutMs: number,
   ) {}
 
   @Post(Object.values(modelRoutes))
@@ -37,27 +41,36 @@ export class RenderController {
     const route = routeOfPath.get(request.routeOptions.url ?? '') ?? 'chat';
     const sink = new ReplySink(request, reply);
     const measure = this.metrics.begin(route);
-    const signal = AbortSignal.any([callerGone(reply), this.lifecycle.cut]);
+    const gone = AbortSignal.any([callerGone(reply), this.lifecycle.cut]);
+    const late = new AbortController();
+    const timer = setTimeout(() => {
+      if (sink.status === 0) late.abort(tooLate(this.requestTimeoutMs));
+    }, this.requestTimeoutMs);
     try {
       requireJson(request);
       const backend = this.models.choose(body);
       measure.model = backend.ids[0] ?? '';
-      await backend.answer(
+      const answered = backend.answer(
         {
           route,
           body,
           requestId: givenId(request),
           headers: request.headers,
           kwargsLists: request.headers['x-render-compat'] === 'lists',
-          signal,
+          signal: AbortSignal.any([gone, late.signal]),
         },
         sink,
       );
+      // Native code cannot be stopped, but the caller need not wait for it.
+      await Promise.race([answered, aborted(late.signal)]);
       measure.end(sink.status, sink.mode);
     } catch (error) {
-      measure.fail(error, signal.aborted, sink.mode);
-      if (sink.status > 0 || signal.aborted) sink.cut();
+      sink.close();
+      measure.fail(error, gone.aborted, sink.mode);
+      if (sink.status > 0 || gone.aborted) sink.cut();
       else throw error;
+    } finally {
+      clearTimeout(timer);
     }
   }
 
@@ -121,6 +134,20 @@ export class RenderController {
   postPing(): string {
     return '';
   }
+}
+
+function tooLate(timeoutMs: number): RenderError {
+  return new RenderError(504, 'TimeoutError', `Rendering took longer than ${timeoutMs} ms.`);
+}
+
+/** Rejects with the signal's reason when it aborts. */
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => {
+      // Aborted here and nowhere else, with an error.
+      reject(signal.reason as RenderError);
+    });
+  });
 }
 
 /** Upstream takes no other content type, and says so with a 400. */

@@ -4,8 +4,8 @@ import { Agent, request } from 'undici';
 
 import { type RunningShim, startShim } from './testing.ts';
 
-/** The library runs all recorded servers; over HTTP goes one of each kind, and two that share a process. */
-const texts = textServers.filter(({ name }) => name === 'qwen3-flags' || name === 'llama2-text');
+/** The library runs all recorded servers; over HTTP goes one of each kind. */
+const texts = textServers.filter(({ name }) => name === 'qwen3-flags');
 const images = imageServers.filter(({ name }) => name === 'qwen3-vl');
 
 describe.each([...texts, ...images])(

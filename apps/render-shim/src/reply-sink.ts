@@ -9,6 +9,7 @@ export class ReplySink implements AnswerSink {
   private readonly sink: HttpSink;
   /** Of the answer that was started; undefined before. */
   mode: string | undefined;
+  private isClosed = false;
 
   constructor(request: FastifyRequest, reply: FastifyReply) {
     this.reply = reply;
@@ -20,7 +21,13 @@ export class ReplySink implements AnswerSink {
     return this.sink.status;
   }
 
+  /** Refuses an answer that comes too late. */
+  close(): void {
+    this.isClosed = true;
+  }
+
   start(status: number, headers: readonly string[]): void {
+    if (this.isClosed) throw new Error('the answer comes too late');
     this.mode = headers[headers.indexOf('x-render-mode') + 1];
     this.reply.hijack();
     this.sink.start(status, headers);

@@ -5,6 +5,7 @@ import { createLogger } from '@llm-d/telemetry';
 
 import { createApp } from './app.ts';
 import { loadModels } from './load-models.ts';
+import { RenderMetrics } from './render-metrics.ts';
 
 /** A shim that listens on a port of its own. */
 export interface RunningShim {
@@ -22,6 +23,7 @@ export async function startShim(
     readonly maxBodyBytes?: number;
     readonly workers?: WorkerLimits;
     readonly bearerTokens?: readonly string[];
+    readonly requestTimeoutMs?: number;
   } = {},
 ): Promise<RunningShim> {
   const log: string[] = [];
@@ -35,12 +37,14 @@ export async function startShim(
     },
   });
   const workers = new RenderWorkers(options.workers);
-  const models = await loadModels(configs, workers, logger);
+  const metrics = new RenderMetrics(workers);
+  const models = await loadModels(configs, { workers, metrics, logger });
   const app = await createApp({
     models,
-    workers,
+    metrics,
     logger,
     bearerTokens: options.bearerTokens ?? [],
+    requestTimeoutMs: options.requestTimeoutMs ?? 60_000,
     maxBodyBytes: options.maxBodyBytes ?? 64 << 20,
   });
   const running: RunningService = await startService(app, {

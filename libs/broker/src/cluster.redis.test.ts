@@ -188,8 +188,8 @@ describe('4.14 a cluster of three nodes (P20)', () => {
     expect(failures.filter((text) => !text.startsWith('BrokerUnavailableError'))).toEqual([]);
     await node?.restart();
     const signal = soon();
-    for (const { command } of cluster.nodes) {
-      while (!(await command('CLUSTER', 'INFO')).includes('cluster_state:ok'))
+    for (const each of cluster.nodes) {
+      while (!(await each.command('CLUSTER', 'INFO')).includes('cluster_state:ok'))
         signal.throwIfAborted();
     }
     await broker.untilReady(soon());

@@ -23,13 +23,20 @@ const errorIntervalMs = 1_000;
 /** What a server answers that takes no writes: without a pause a worker asks it thousands of times a second. */
 const refusesWrites = /\b(?:OOM|MISCONF|READONLY)\b/;
 
+/** BullMQ renews locks, and keeps the process alive with it, until the last handler has returned. */
+class EndableWorker extends Worker {
+  endLocks(): Promise<void> {
+    return this.lockManager.close();
+  }
+}
+
 /** Opens a BullMQ worker with the options of 4.7; the caller has seen that Redis is connected. */
 export class TicketWorker implements LaneWorker {
   readonly lane: string;
   readonly #core: Core;
   readonly #dispatch: Dispatch;
   readonly #options: LaneWorkerOptions;
-  readonly #worker: Worker;
+  readonly #worker: EndableWorker;
   readonly #client: RedisLike;
   readonly #endConnections: () => void;
   readonly #running = new Map<string, AbortController>();
@@ -49,21 +56,25 @@ export class TicketWorker implements LaneWorker {
     this.#client = client;
     this.#endConnections = end;
     const stalledInterval = options.stalledIntervalMs ?? stalledIntervalMs;
-    this.#worker = new Worker(lane, (job: Job, token?: string) => this.#process(job, token ?? ''), {
-      connection: this.#client,
-      prefix: lanePrefix(lane),
-      autorun: false,
-      concurrency: options.concurrency ?? defaultConcurrency,
-      lockDuration: options.lockMs ?? lockMs,
-      stalledInterval,
-      maxStalledCount,
-      runRetryDelay: retryDelayMs,
-      drainDelay: Math.min(maxPollSeconds, stalledInterval / 1_000),
-      removeOnComplete: { count: 0 },
-      ...(typeof removeOnFail === 'object' && { removeOnFail }),
-      metrics: { maxDataPoints: 60 * 24 },
-      settings: { backoffStrategy: (attempts) => 1_000 * 2 ** (attempts - 1) },
-    });
+    this.#worker = new EndableWorker(
+      lane,
+      (job: Job, token?: string) => this.#process(job, token ?? ''),
+      {
+        connection: this.#client,
+        prefix: lanePrefix(lane),
+        autorun: false,
+        concurrency: options.concurrency ?? defaultConcurrency,
+        lockDuration: options.lockMs ?? lockMs,
+        stalledInterval,
+        maxStalledCount,
+        runRetryDelay: retryDelayMs,
+        drainDelay: Math.min(maxPollSeconds, stalledInterval / 1_000),
+        removeOnComplete: { count: 0 },
+        ...(typeof removeOnFail === 'object' && { removeOnFail }),
+        metrics: { maxDataPoints: 60 * 24 },
+        settings: { backoffStrategy: (attempts) => 1_000 * 2 ** (attempts - 1) },
+      },
+    );
     this.#worker.on('error', (error) => this.#onError(error));
     this.#worker.on('stalled', () => core.observer.onRedelivery?.(lane));
     this.#worker.on('failed', (job) => void this.#onFailed(job));
@@ -133,7 +144,9 @@ export class TicketWorker implements LaneWorker {
     clearInterval(this.#probe);
     // BullMQ's gentle end waits for ever on a server that does not answer.
     const isThere = await within(aliveMs, this.#client.ping());
-    await within(closeMs, this.#worker.close(!isThere));
+    if (!(await within(closeMs, this.#worker.close(!isThere)))) {
+      await this.#worker.endLocks();
+    }
     this.#endConnections();
   }
 

@@ -17,6 +17,7 @@ describe('deploy/compose/coordinator.yaml', () => {
     const { config, warnings } = loadConfig({ file: exampleFile, strict: true });
     expect(warnings).toEqual([]);
     expect(config.pipeline.steps.map((step) => step.type)).toEqual([
+      'async-broker',
       'replace-media-urls',
       'render',
       'encode',

@@ -55,6 +55,7 @@ describe('defaults', () => {
           blocked_domains: [],
           allowed_ports: [],
           allow_https_downgrade: false,
+          origin_headers_file: '',
           nat64: 'block',
           trust_remote_dns: false,
           max_image_pixels: 50_000_000,

@@ -90,6 +90,11 @@ export const media = {
   allow_https_downgrade: booleanOrText
     .prefault(false)
     .describe('Follows redirects from https to http.'),
+  origin_headers_file: text
+    .prefault('')
+    .describe(
+      'JSON file `[{"domain", "headers"}]`: headers for private stores, sent over https to exactly that host.',
+    ),
   nat64: oneOf('block', 'unwrap')
     .prefault('block')
     .describe('`unwrap`: judges the IPv4 address inside `64:ff9b::/96`, for clusters with DNS64.'),

@@ -22,7 +22,7 @@ describe('data URIs (C25)', () => {
     ['data:image/png;base64,AAAA', 'image/png'],
     // The reader decides by the bytes, so a wrong one of the accepted types does no harm.
     [`data:image/jpeg;base64,${ok}`, 'image/jpeg'],
-  ])('takes %.60s', (text, contentType) => {
+  ])('[116, 117, 118, 121, U9, U11] takes %.60s', (text, contentType) => {
     const uri = parse(text);
     const payload = text.slice(text.indexOf(',') + 1);
     expect(uri).toEqual({
@@ -80,13 +80,13 @@ describe('data URIs (C25)', () => {
       `data:image/png;base64,${pngOf(60_000, 60_000).toString('base64')}`,
       'media_dimensions_exceeded',
     ],
-  ])('refuses %s', async (_, text, code) => {
+  ])('[119 to 124, U10, U12, U13] refuses %s', async (_, text, code) => {
     const failure = await failureOf(() => parse(text));
     expect(failure).toMatchObject({ code, stepStatus: 400 });
     expect(failure.message).toMatch(/^parsing data URI: /);
   });
 
-  it('accepts exactly the cap and refuses one byte more', async () => {
+  it('[123] accepts exactly the cap and refuses one byte more', async () => {
     const uri = (bytes: number): string =>
       `data:image/png;base64,${Buffer.alloc(bytes).toString('base64')}`;
     expect(parse(uri(100), { maxDownloadBytes: 100 }).decodedLength).toBe(100);

@@ -16,6 +16,7 @@ import {
   type MediaLimits,
   type Modality,
 } from './options.ts';
+import { checkFrames, frameListType } from './frame-list.ts';
 import { sniffBytes, sniffType } from './sniff-type.ts';
 
 /** Longest head of a `data:` URI, up to the comma. */
@@ -93,10 +94,16 @@ export function parseDataUri(
   const { contentCheck } = options;
   const contentType = parseHead(head);
   const allowed = allowedTypes(modality, options);
-  if (!isAllowedType(allowed, contentType)) {
+  const isFrameList = modality === 'video' && contentType === frameListType;
+  // A list of frames exists inline only, so it is on no list for downloads.
+  const isTaken = isFrameList && options.allowedTypes?.video === undefined;
+  if (!isTaken && !isAllowedType(allowed, contentType)) {
     throw typeNotAllowed(doing, contentType);
   }
 
+  if (isFrameList) {
+    return { contentType, ...checkFrames(text, comma + 1, maxItemBytes(modality, options)) };
+  }
   const payloadStart = comma + 1;
   const payloadLength = text.length - payloadStart;
   if (payloadLength === 0) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { matchesDomain, parseAllowedDomains } from './domain-rules.ts';
 
-describe('allowed_domains', () => {
+describe('rows 40, 51 to 56, U38: allowed_domains', () => {
   it.each([
     ['images.example.com', 'http://images.example.com/', true],
     ['images.example.com', 'http://IMAGES.EXAMPLE.COM/', true],

@@ -29,6 +29,8 @@ export interface DownloadPlan {
   readonly trustRemoteDns: boolean;
   readonly userAgent: string;
   readonly allowHttpsDowngrade: boolean;
+  /** Headers for hosts that know us; sent over https to exactly that host. */
+  readonly originHeaders: readonly OriginHeaders[];
   /** Headers that ask the first URL only whether a stored copy is still right; a 304 is then an answer. */
   readonly conditions?: Readonly<Record<string, string>> | undefined;
   readonly signal: AbortSignal;
@@ -41,6 +43,8 @@ export interface Download {
   readonly from: string;
   /** The URL that answered, as it was asked. */
   readonly url: URL;
+  /** Whether it was asked for with headers of the configuration. */
+  readonly isAuthorized: boolean;
   /** The redirects before it; undefined without one. */
   readonly redirects: readonly Redirect[] | undefined;
 }
@@ -49,6 +53,21 @@ export interface Download {
 export interface Redirect {
   readonly url: URL;
   readonly headers: Dispatcher.ResponseData['headers'];
+  /** Whether it was asked for with headers of the configuration. */
+  readonly isAuthorized: boolean;
+}
+
+/** Headers that one origin is shown, for private stores. */
+export interface OriginHeaders {
+  /** Host name as in URLs, lower case. */
+  readonly domain: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+function headersFor({ protocol, hostname }: URL, plan: DownloadPlan): OriginHeaders['headers'] {
+  if (protocol !== 'https:') return {};
+  const name = hostname.replace(/\.$/, '');
+  return plan.originHeaders.find(({ domain }) => domain === name)?.headers ?? {};
 }
 
 // Constant per modality: a negotiated variant would change the bytes and so the hash on the model's side.
@@ -142,6 +161,7 @@ async function ask(
       accept: accept[plan.modality],
       'accept-encoding': 'identity',
       ...conditions,
+      ...headersFor(url, plan),
     },
     signal: plan.signal,
   });
@@ -176,6 +196,7 @@ export async function download(first: URL, plan: DownloadPlan): Promise<Download
     }
     seen.add(url.href);
     const from = redactUrl(url.href);
+    const isAuthorized = Object.keys(headersFor(url, plan)).length > 0;
     const conditions = hop === 0 ? plan.conditions : undefined;
     let response: Dispatcher.ResponseData;
     try {
@@ -189,7 +210,7 @@ export async function download(first: URL, plan: DownloadPlan): Promise<Download
       (statusCode === 206 && isWholeRange(response)) ||
       (statusCode === 304 && conditions !== undefined)
     ) {
-      return { response, from, url, redirects };
+      return { response, from, url, redirects, isAuthorized };
     }
     // An endless body of a redirect would hold us until the deadline.
     discard(response.body);
@@ -197,7 +218,7 @@ export async function download(first: URL, plan: DownloadPlan): Promise<Download
       const retryAfter = singleHeader(response.headers, 'retry-after');
       throw originStatusError(statusCode, from, retryAfterMs(retryAfter));
     }
-    (redirects ??= []).push({ url, headers: response.headers });
+    (redirects ??= []).push({ url, headers: response.headers, isAuthorized });
     try {
       url = nextUrl(response, url, plan);
     } catch (error) {

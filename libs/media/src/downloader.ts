@@ -133,7 +133,11 @@ export class Downloader {
     { item, onHeaders }: ItemTime,
   ): Promise<MediaResult> {
     const { signal } = item;
-    const { userAgent = 'llm-media-fetcher/1.0', allowHttpsDowngrade = false } = this.#config;
+    const {
+      userAgent = 'llm-media-fetcher/1.0',
+      allowHttpsDowngrade = false,
+      originHeaders = [],
+    } = this.#config;
     const { proxy } = this.#routes;
     const route = this.#routes.of(options);
     const answer = await download(url, {
@@ -146,6 +150,7 @@ export class Downloader {
       trustRemoteDns: proxy?.trustRemoteDns === true,
       userAgent,
       allowHttpsDowngrade,
+      originHeaders,
       conditions: load?.stored && validators(load.stored.entry),
       signal,
     });

@@ -2,6 +2,7 @@ import { type buildConnector } from 'undici';
 import { type AddressPolicyConfig } from './address-guard.ts';
 import { type MediaCache } from './cache/media-cache.ts';
 import { type DomainRule } from './domain-rules.ts';
+import { type OriginHeaders } from './download.ts';
 import { type EndedDownload } from './ended-download.ts';
 import { type EndedItem } from './ended-item.ts';
 import { type ProxyConfig } from './guarded-dispatcher.ts';
@@ -18,6 +19,8 @@ export interface MediaFetcherConfig extends Omit<AddressPolicyConfig, 'allowPriv
   /** When set, the only ports that may be asked. */
   readonly allowedPorts?: readonly number[];
   readonly allowHttpsDowngrade?: boolean;
+  /** Headers for private stores; never seen by another host, nor over plain http. */
+  readonly originHeaders?: readonly OriginHeaders[];
   /** Without one of the two URLs there is no proxy; the environment is not read here. */
   readonly proxy?: ProxyConfig;
   /** PEM certificates trusted beside those of Node. */

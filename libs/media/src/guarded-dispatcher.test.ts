@@ -1,3 +1,4 @@
+import { type IncomingMessage } from 'node:http';
 import { readFileSync } from 'node:fs';
 import { connect as connectSocket, type Socket } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
@@ -25,7 +26,7 @@ describe('a name (C27, C32)', () => {
     ['fe80::1', 6],
     ['::ffff:10.0.0.1', 6],
     ['64:ff9b::7f00:1', 6],
-  ])('that resolves to %s is blocked without a connection', async (address, family) => {
+  ])('[43, U34] that resolves to %s is blocked without a connection', async (address, family) => {
     await using origin = await startOrigin((_, response) => response.end(png));
     await using fetcher = loopbackFetcher({
       resolve: () => Promise.resolve([loopback, { address, family }]),
@@ -39,7 +40,7 @@ describe('a name (C27, C32)', () => {
     expect(origin.connections()).toBe(0);
   });
 
-  it('is resolved once per connection, and a second answer cannot lead elsewhere', async () => {
+  it('[45] is resolved once per connection, and a second answer cannot lead elsewhere', async () => {
     let answers = 0;
     await using origin = await startOrigin((_, response) => {
       response.setHeader('connection', 'close');
@@ -71,7 +72,7 @@ describe('a name (C27, C32)', () => {
       { code: 'media_dns_failed', retryable: true },
     ],
     ['gets no answer', () => new Promise(() => undefined), { code: 'media_timeout' }],
-  ])('that %s fails', async (_, resolve, expected) => {
+  ])('[47] that %s fails', async (_, resolve, expected) => {
     await using fetcher = loopbackFetcher({ resolve, limits: { dnsTimeoutMs: 50 } });
     const failure = await failureOf(() =>
       fetcher.fetch(image('http://media.test/'), optionsWith(), never()),
@@ -109,7 +110,7 @@ describe('the pinned lookup', () => {
 });
 
 describe('the guarded connector', () => {
-  it('destroys a socket that reached another address than it should', async () => {
+  it('[46] destroys a socket that reached another address than it should', async () => {
     await using origin = await startOrigin((_, response) => response.end(png));
     const sockets: Socket[] = [];
     const connect = guardConnector(createAddressGuard(), (_, callback) => {
@@ -161,7 +162,7 @@ describe('TLS', () => {
   const identity = { key: read('media.test.key.pem'), cert };
   const resolve: ResolveHost = () => Promise.resolve([loopback]);
 
-  it('checks the certificate against the name, not the pinned address', async () => {
+  it('[48] checks the certificate against the name, not the pinned address', async () => {
     await using origin = await startTlsOrigin(identity, (_, response) => response.end(png));
     await using fetcher = loopbackFetcher({ resolve, extraCa: cert.toString() });
     const fetch = (host: string) =>
@@ -189,7 +190,39 @@ describe('TLS', () => {
     }
   });
 
-  it('is not left by a redirect, unless allowed', async () => {
+  it('[71] shows configured headers to their own host alone, over https alone', async () => {
+    const seen: [string | undefined, string | undefined][] = [];
+    const note = (request: IncomingMessage): void => {
+      seen.push([request.headers.host?.split(':')[0], request.headers.authorization]);
+    };
+    await using plain = await startOrigin((request, response) => {
+      note(request);
+      response.end(png);
+    });
+    await using origin = await startTlsOrigin(identity, (request, response) => {
+      note(request);
+      const target = request.url === '/self' ? '/end' : `http://media.test:${plain.port}/`;
+      if (request.url === '/end') response.end(png);
+      else response.writeHead(302, { location: target }).end();
+    });
+    const originHeaders = [{ domain: 'media.test', headers: { authorization: 'Bearer SECRET' } }];
+    const config = { resolve, extraCa: cert.toString(), originHeaders, allowHttpsDowngrade: true };
+    await using fetcher = loopbackFetcher(config);
+    const fetch = (path: string) =>
+      fetcher.fetch(image(`https://media.test:${origin.port}${path}`), optionsWith(), never());
+    await fetch('/self');
+    await fetch('/away');
+    expect(seen).toEqual([
+      ['media.test', 'Bearer SECRET'],
+      ['media.test', 'Bearer SECRET'],
+      ['media.test', 'Bearer SECRET'],
+      ['media.test', undefined],
+    ]);
+    await fetcher.fetch(image(`${plain.base}/`), optionsWith(), never());
+    expect(seen.at(-1)).toEqual(['127.0.0.1', undefined]);
+  });
+
+  it('[67] is not left by a redirect, unless allowed', async () => {
     await using plain = await startOrigin((_, response) => response.end(png));
     await using origin = await startTlsOrigin(identity, (_, response) => {
       response.writeHead(302, { location: `${plain.base}/` }).end();

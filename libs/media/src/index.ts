@@ -25,6 +25,7 @@ export {
 } from './create-media-fetcher.ts';
 export { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
 export { type DomainRule, matchesDomain, parseAllowedDomains } from './domain-rules.ts';
+export { type OriginHeaders } from './download.ts';
 export { type EndedDownload } from './ended-download.ts';
 export { type EndedItem } from './ended-item.ts';
 export { type MediaFetcherConfig } from './fetcher-config.ts';

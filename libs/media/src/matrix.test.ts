@@ -130,6 +130,13 @@ const textBomb = Buffer.concat([
   png.subarray(33),
 ]);
 
+/** A colour profile that inflates to as much. */
+const profileBomb = Buffer.concat([
+  png.subarray(0, 33),
+  chunk('iCCP', Buffer.concat([bytes('a\0\0'), deflateSync(Buffer.alloc(16 * mebibyte))])),
+  png.subarray(33),
+]);
+
 function chunk(type: string, data: Buffer): Buffer {
   const length = Buffer.alloc(4);
   length.writeUInt32BE(data.length);
@@ -162,6 +169,7 @@ describe('rows 95 to 106', () => {
     ['103', pngOf(16_000, 16_000), 'image/png', tooMany],
     ['103', pngOf(5, 30_000), 'image/png', 'image/png'],
     ['104', textBomb, 'image/png', 'image/png'],
+    ['104', profileBomb, 'image/png', 'image/png'],
     ['105', jpeg().subarray(0, 24), 'image/jpeg', 'image/jpeg'],
     ['106', Buffer.concat([jpeg(), bytes('PK\x03\x04')]), 'image/jpeg', 'image/jpeg'],
   ];
@@ -171,6 +179,16 @@ describe('rows 95 to 106', () => {
       expect(await fetchOf(body, declared)).toBe(expected);
     },
   );
+
+  it.each([
+    { name: 'zTXt', bomb: textBomb },
+    { name: 'iCCP', bomb: profileBomb },
+  ])('104: $name bombs are never inflated', async ({ bomb }) => {
+    await fetchOf(bomb, 'image/png');
+    const before = process.memoryUsage().rss;
+    for (let i = 0; i < 20; i += 1) await fetchOf(bomb, 'image/png');
+    expect(process.memoryUsage().rss - before).toBeLessThan(30 * mebibyte);
+  });
 
   it('100: AVIF is taken when it is listed', async () => {
     expect(await fetchOf(avif, 'image/avif', 'sniff', ['image/avif'])).toBe('image/avif');

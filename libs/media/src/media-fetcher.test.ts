@@ -73,7 +73,7 @@ describe('onDownload', () => {
 });
 
 describe('fetching several references', () => {
-  it('answers in order and downloads equal references once', async () => {
+  it('[127] answers in order and downloads equal references once', async () => {
     const paths: (string | undefined)[] = [];
     await using origin = await startOrigin((request, response) => {
       paths.push(request.url);
@@ -102,7 +102,7 @@ describe('fetching several references', () => {
     expect(await fetcher.fetchMany([], optionsWith(), never())).toEqual([]);
   });
 
-  it('reports the lowest static failure before any network', async () => {
+  it('[129] reports the lowest static failure before any network', async () => {
     await using origin = await startOrigin((_, response) => response.end(png));
     await using fetcher = loopbackFetcher();
     const refs = [`${origin.base}/a`, 'data:image/png;base64,!', 'ftp://example.com/'].map(image);
@@ -180,7 +180,7 @@ describe('fetching several references', () => {
 });
 
 describe('the size of one item', () => {
-  it.each(['length', 'chunks'])('may be exactly the cap, told by %s', async (framing) => {
+  it.each(['length', 'chunks'])('[79, U30] may be exactly the cap, told by %s', async (framing) => {
     const body = Buffer.concat([png, Buffer.alloc(mebibyte - png.length)]);
     await using origin = await startOrigin((_, response) => {
       if (framing === 'chunks') {
@@ -196,7 +196,7 @@ describe('the size of one item', () => {
     expect(result.bytes.equals(body)).toBe(true);
   });
 
-  it('is refused by its Content-Length before the body', async () => {
+  it('[77, U29] is refused by its Content-Length before the body', async () => {
     await using origin = await startOrigin((_, response) => {
       response.writeHead(200, { 'content-length': mebibyte + 1 }).write('x');
     });
@@ -213,7 +213,7 @@ describe('the size of one item', () => {
     await origin.idle();
   });
 
-  it('is counted while an endless body arrives, and the socket is closed', async () => {
+  it('[78, U28] is counted while an endless body arrives, and the socket is closed', async () => {
     let sent = 0;
     await using origin = await startOrigin((_, response) => {
       const chunk = Buffer.alloc(64 * 1024);
@@ -247,7 +247,7 @@ describe('the size of one item', () => {
 });
 
 describe('the limits of the process', () => {
-  it('refuse one call more than the queue holds and serve the rest', async () => {
+  it('[141] refuse one call more than the queue holds and serve the rest', async () => {
     const { promise: opened, resolve: open } = Promise.withResolvers<void>();
     await using origin = await startOrigin((_, response) => {
       void opened.then(() => response.end(png));
@@ -300,7 +300,7 @@ describe('a caller that leaves', () => {
     expect(failure).toMatchObject({ code: 'media_cancelled', stepStatus: 499 });
   });
 
-  it.each(['lookup', 'headers', 'body'])('ends the download during %s', async (phase) => {
+  it.each(['lookup', 'headers', 'body'])('[90] ends the download during %s', async (phase) => {
     const leaving = new AbortController();
     await using origin = await startOrigin((_, response) => {
       if (phase === 'body') {
@@ -336,7 +336,7 @@ describe('a caller that leaves', () => {
 });
 
 describe('a request to an origin', () => {
-  it('carries constant headers, nothing of the client, and the path as it was written', async () => {
+  it('[93, 94] carries constant headers, nothing of the client, and the path as it was written', async () => {
     await using origin = await startOrigin((request, response) => {
       response.end(png);
       seen.push({ url: request.url, method: request.method, headers: request.rawHeaders });
@@ -407,7 +407,7 @@ describe('the content of a download (C29)', () => {
       { refresh: '0; url=http://127.0.0.1/' },
       'image/png',
     ],
-  ])('%s passes with unchanged bytes', async (_, body, headers, contentType) => {
+  ])('[95, 96, 101, 106] %s passes with unchanged bytes', async (_, body, headers, contentType) => {
     await using origin = await startOrigin((_request, response) => {
       response.writeHead(200, headers).end(body);
     });
@@ -458,7 +458,7 @@ describe('content checks beside the default', () => {
     expect((await fetchWith(jpeg(), { contentCheck: 'strict' })).width).toBe(3);
   });
 
-  it('refuse a header of too many pixels before anybody decodes it', async () => {
+  it('[103] refuse a header of too many pixels before anybody decodes it', async () => {
     const failure = await failureOf(() => fetchWith(pngOf(60_000, 60_000), {}));
     expect(failure).toMatchObject({ code: 'media_dimensions_exceeded', limit: 50_000_000 });
   });

@@ -1,6 +1,9 @@
+import { readFileSync } from 'node:fs';
 import { ConfigError, describeProblem, type MediaSection } from '@llm-d/config';
+import { z } from 'zod';
 import { type MediaCacheSettings, type MediaSettings } from './create-media-fetcher.ts';
 import { parseAllowedDomains } from './domain-rules.ts';
+import { type OriginHeaders } from './download.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -29,10 +32,35 @@ export function mediaSettings(
     blockedDomains: blockedDomains(media.blocked_domains, prefix),
     allowedPorts: media.allowed_ports,
     allowHttpsDowngrade: media.allow_https_downgrade,
+    originHeaders: readOriginHeaders(media.origin_headers_file, `${prefix}origin_headers_file`),
     nat64: media.nat64,
     ...(media.cache.enabled && { cache: cacheSettings(media.cache, environment, prefix) }),
     ...proxyOf(media, environment),
   };
+}
+
+const originHeadersFile = z.array(
+  z.strictObject({
+    domain: z.string().regex(/^[a-z0-9.-]+$/),
+    headers: z.record(z.string().regex(/^[a-z0-9-]+$/i), z.string()),
+  }),
+);
+
+/** Problems name the file and the place in it, never a value: those are secrets. */
+function readOriginHeaders(file: string, key: string): readonly OriginHeaders[] {
+  if (file === '') return [];
+  let content: unknown;
+  try {
+    content = JSON.parse(readFileSync(file, 'utf8'));
+  } catch {
+    throw new ConfigError([describeProblem(key, 'a JSON file that can be read', file)]);
+  }
+  const { data, error } = originHeadersFile.safeParse(content);
+  if (data) return data;
+  const places = error.issues.map(({ path }) => path.join('.')).join(', ');
+  throw new ConfigError([
+    `${describeProblem(key, 'a list of {domain, headers}', file)}: see ${places || 'its top'}`,
+  ]);
 }
 
 function blockedDomains(names: readonly string[], prefix: string) {

@@ -1,7 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import { MediaError } from './media-error.ts';
 import { type MediaFetchOptions, type Modality } from './options.ts';
-import { failureOf, loopbackFetcher, never, optionsWith, png, startOrigin } from './testing.ts';
+import {
+  failureOf,
+  jpeg,
+  loopbackFetcher,
+  never,
+  optionsWith,
+  png,
+  startOrigin,
+} from './testing.ts';
 
 const bytes = (text: string): Buffer => Buffer.from(text, 'latin1');
 const mp4 = bytes('\0\0\0\x18ftypisom');
@@ -62,6 +70,39 @@ describe('video and audio (media-fetcher.md 5.7)', () => {
     const any = { allowedTypes: { video: [] } };
     const avi = bytes('RIFF\0\0\0\0AVI ');
     expect(await fetchOf({ modality: 'video', body: avi, options: any })).toBe('video/x-msvideo');
+  });
+
+  it.each([
+    { name: 'one frame', frames: [jpeg()], expected: jpeg().length },
+    { name: 'several frames', frames: [jpeg(), jpeg(20), jpeg(30)], expected: 'sum' },
+    { name: 'a frame that is none', frames: [jpeg(), png], expected: refused },
+    { name: 'an empty frame', frames: [jpeg(), bytes('')], expected: 'media_data_uri_invalid' },
+    { name: 'no frame', frames: [bytes('')], expected: 'media_data_uri_invalid' },
+    { name: 'too many bytes', frames: [jpeg(300), jpeg(300)], expected: 'media_too_large' },
+  ])('[5.7] a list of JPEG frames with $name', async ({ frames, expected }) => {
+    const payload = frames.map((frame) => frame.toString('base64')).join(',');
+    const uri = Buffer.from(`data:video/jpeg;base64,${payload}`);
+    const sum = frames.reduce((total, { length }) => total + length, 0);
+    await using fetcher = loopbackFetcher();
+    const options = optionsWith({ maxModalityBytes: { video: 500 } });
+    const check = () => fetcher.parseDataUri(uri, options, 'video');
+    if (typeof expected === 'number' || expected === 'sum') {
+      expect(check()).toMatchObject({ contentType: 'video/jpeg', decodedLength: sum });
+    } else {
+      expect((await failureOf(check)).code).toBe(expected);
+    }
+  });
+
+  it('[5.7] a list of frames is a video, inline only, and can be left off the list', async () => {
+    const uri = Buffer.from(`data:video/jpeg;base64,${jpeg().toString('base64')}`);
+    await using fetcher = loopbackFetcher();
+    const parse = (modality: Modality, options = optionsWith()) =>
+      failureOf(() => fetcher.parseDataUri(uri, options, modality));
+    expect((await parse('image')).code).toBe(refused);
+    const listed = optionsWith({ allowedTypes: { video: ['video/mp4'] } });
+    expect((await parse('video', listed)).code).toBe(refused);
+    const served = { modality: 'video', body: bytes('frames'), declared: 'video/jpeg' } as const;
+    expect(await fetchOf(served)).toBe(refused);
   });
 
   it('have caps of their own, inline too', async () => {

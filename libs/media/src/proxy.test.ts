@@ -57,7 +57,7 @@ const resolve: ResolveHost = (name) => {
 };
 
 describe('behind a proxy', () => {
-  it('public names go through it, whose own address is exempt', async () => {
+  it('[92, U26] public names go through it, whose own address is exempt', async () => {
     await using origin = await startOrigin((_, response) => response.end(png));
     await using proxy = await startProxy(origin.port);
     await using fetcher = loopbackFetcher({
@@ -75,7 +75,7 @@ describe('behind a proxy', () => {
     'http://127.0.0.1/',
     'http://169.254.169.254/',
     'https://inner.test/',
-  ])('%s is blocked before the proxy hears of it', async (url) => {
+  ])('[92] %s is blocked before the proxy hears of it', async (url) => {
     await using proxy = await startProxy(1);
     await using fetcher = loopbackFetcher({
       resolve,

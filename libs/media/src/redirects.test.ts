@@ -56,7 +56,7 @@ async function follow(
 }
 
 describe('redirects (C26)', () => {
-  it.each([301, 302, 303, 307, 308])('%i is followed with GET', async (status) => {
+  it.each([301, 302, 303, 307, 308])('[70] %i is followed with GET', async (status) => {
     await using chain = await follow('/pic', { status });
     expect((await chain.run()).equals(png)).toBe(true);
     expect(chain.asked).toEqual(['GET media.test /', 'GET media.test /pic']);
@@ -68,13 +68,13 @@ describe('redirects (C26)', () => {
     ['?x', 'GET media.test /?x'],
     ['/a#frag', 'GET media.test /a'],
     [Buffer.from('/ä').toString('latin1'), 'GET media.test /%C3%A4'],
-  ])('a location of %s is resolved against the URL', async (location, expected) => {
+  ])('[65] a location of %s is resolved against the URL', async (location, expected) => {
     await using chain = await follow(location);
     await chain.run();
     expect(chain.asked[1]).toBe(expected);
   });
 
-  it('a protocol-relative location keeps the scheme', async () => {
+  it('[65] a protocol-relative location keeps the scheme', async () => {
     await using origin = await startOrigin((_, response) => response.end(png));
     await using chain = await follow(`//other.test:${origin.port}/pic`);
     expect((await chain.run()).equals(png)).toBe(true);
@@ -92,7 +92,7 @@ describe('redirects (C26)', () => {
     ['http://user:pw@other.test/', 'media_credentials_not_allowed'],
     ['http://other.test:6379/', 'media_port_not_allowed'],
     ['http://a..b/', 'media_url_invalid'],
-  ])('to %s is blocked by %s', async (location, causeCode) => {
+  ])('[57, 58, 60, 61, 62] to %s is blocked by %s', async (location, causeCode) => {
     await using chain = await follow(location);
     const failure = await failureOf(chain.run);
     expect(failure).toMatchObject({
@@ -105,7 +105,7 @@ describe('redirects (C26)', () => {
     expect(chain.asked).toHaveLength(1);
   });
 
-  it('to a host outside allowed_domains is blocked', async () => {
+  it('[59] to a host outside allowed_domains is blocked', async () => {
     const allowedDomains = parseAllowedDomains(['media.test']);
     await using chain = await follow('http://other.test/', { options: { allowedDomains } });
     const failure = await failureOf(chain.run);
@@ -122,20 +122,20 @@ describe('redirects (C26)', () => {
     ['doubled', ['/a', '/b']],
     ['with a backslash', '/\\evil.test/'],
     ['that cannot be parsed', 'http://[/'],
-  ])('with a location %s is invalid', async (_, location) => {
+  ])('[66] with a location %s is invalid', async (_, location) => {
     await using chain = await follow(location);
     const failure = await failureOf(chain.run);
     expect(failure).toMatchObject({ code: 'media_redirect_invalid', stepStatus: 424 });
   });
 
-  it.each([300, 304, 305, 306])('%i is not followed', async (status) => {
+  it.each([300, 304, 305, 306])('[69] %i is not followed', async (status) => {
     await using chain = await follow('/pic', { status });
     const failure = await failureOf(chain.run);
     expect(failure).toMatchObject({ code: 'media_origin_status', originStatus: status });
     expect(failure.stepStatus).toBe(424);
   });
 
-  it('stops after five', async () => {
+  it('[63] stops after five', async () => {
     await using origin = await startOrigin(countdown);
     await using fetcher = loopbackFetcher();
     const fetch = (path: string) =>
@@ -145,7 +145,7 @@ describe('redirects (C26)', () => {
     expect(failure).toMatchObject({ code: 'media_too_many_redirects', limit: 5, stepStatus: 400 });
   });
 
-  it.each(['/self', '/a'])('ends a loop at %s at its first repetition', async (path) => {
+  it.each(['/self', '/a'])('[64] ends a loop at %s at its first repetition', async (path) => {
     let asked = 0;
     await using origin = await startOrigin((request, response) => {
       asked += 1;
@@ -160,7 +160,7 @@ describe('redirects (C26)', () => {
     expect(asked).toBe(path === '/self' ? 1 : 2);
   });
 
-  it('with an endless body is followed at once, and the body let go', async () => {
+  it('[68] with an endless body is followed at once, and the body let go', async () => {
     await using endless = await startOrigin((_, response) => {
       response.writeHead(302, { location: `${origin.base}/pic` });
       const send = (): void => {

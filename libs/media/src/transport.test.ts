@@ -16,7 +16,7 @@ import {
 
 const mebibyte = 1024 * 1024;
 
-describe('an origin that (C32)', () => {
+describe('rows 80 to 85: an origin that (C32)', () => {
   it.each<[string, (string | Buffer)[], MediaErrorCode]>([
     [
       'promises 100 bytes and sends 5',
@@ -88,7 +88,7 @@ describe('an origin that (C32)', () => {
     ['JPEG', jpeg()],
     ['PNG', png],
     ['GIF', gif],
-  ])('frames a whole %s by closing is fine', async (_, body) => {
+  ])('[82] frames a whole %s by closing is fine', async (_, body) => {
     await using origin = await startRawOrigin((socket) => {
       socket.write('HTTP/1.1 200 OK\r\n\r\n');
       socket.end(body);
@@ -132,7 +132,7 @@ describe('an origin that (C32)', () => {
     [429, 424],
     [500, 424],
     [503, 424],
-  ])('answers %i makes step status %i', async (status, stepStatus) => {
+  ])('[88, 89] answers %i makes step status %i', async (status, stepStatus) => {
     await using origin = await startOrigin((_, response) => {
       response.writeHead(status, { 'content-type': 'image/png' });
       response.end(status < 206 ? undefined : png);
@@ -148,7 +148,7 @@ describe('an origin that (C32)', () => {
     });
   });
 
-  it('answers 206 with the whole range is taken, with a part is not', async () => {
+  it('[87] answers 206 with the whole range is taken, with a part is not', async () => {
     await using origin = await startOrigin((request, response) => {
       const whole = request.url === '/whole' ? png.length : png.length + 1;
       response.writeHead(206, {
@@ -165,7 +165,7 @@ describe('an origin that (C32)', () => {
   });
 });
 
-describe('a content coding', () => {
+describe('row 86: a content coding', () => {
   it.each<[string, Buffer]>([
     ['gzip', gzipSync(png)],
     ['x-gzip', gzipSync(png)],
@@ -222,7 +222,7 @@ describe('a content coding', () => {
 describe('time', () => {
   const fast = { connectTimeoutMs: 200, dnsTimeoutMs: 200, headersTimeoutMs: 200 };
 
-  it('ends an origin that never answers, within the limit for headers', async () => {
+  it('[73] ends an origin that never answers, within the limit for headers', async () => {
     await using origin = await startOrigin(() => undefined);
     await using fetcher = loopbackFetcher({ limits: fast });
     const failure = await failureOf(() =>
@@ -232,7 +232,7 @@ describe('time', () => {
     await origin.idle();
   });
 
-  it('ends headers that drip, at the deadline', async () => {
+  it('[74] ends headers that drip, at the deadline', async () => {
     await using origin = await startRawOrigin((socket) => {
       socket.write('HTTP/1.1 200 OK\r\n');
       const timer = setInterval(() => socket.write('x: y\r\n'), 20);
@@ -249,7 +249,7 @@ describe('time', () => {
     await origin.idle();
   });
 
-  it('ends a body that stalls', async () => {
+  it('[75] ends a body that stalls', async () => {
     await using origin = await startOrigin((_, response) => {
       response.writeHead(200, { 'content-length': 1000 }).write('xyz');
     });
@@ -264,7 +264,7 @@ describe('time', () => {
   it.each<[string, object, object]>([
     ['the minimal rate', { minRateWindowMs: 250 }, {}],
     ['the deadline', {}, { downloadTimeoutMs: 250 }],
-  ])('ends a body that drips, by %s', async (_, limits, changes) => {
+  ])('[76] ends a body that drips, by %s', async (_, limits, changes) => {
     await using origin = await startOrigin((_request, response) => {
       response.writeHead(200, { 'content-length': 1000 });
       const timer = setInterval(() => response.write('x'), 20);
@@ -294,7 +294,7 @@ describe('time', () => {
     expect(failure.code).toBe('media_timeout');
   });
 
-  it('that is spent in our own queue is an overload', async () => {
+  it('[7, queue full] that is spent in our own queue is an overload', async () => {
     await using origin = await startOrigin(() => undefined);
     await using fetcher = loopbackFetcher({ limits: { globalMaxDownloads: 1 } });
     const leaving = new AbortController();

@@ -132,7 +132,7 @@ describe('the static URL check (C27)', () => {
     urls.map((url) => ({ code, url })),
   );
 
-  it.each(rows)('$code for $url', async ({ code, url }) => {
+  it.each(rows)('[1 to 42] $code for $url', async ({ code, url }) => {
     const failure = await failureOf(() => checkHttpUrl(url, policy));
     expect(failure).toMatchObject({ code, stepStatus: 400, retryable: false });
     expect(failure.safeMessage).toMatch(/^downloading media: /);
@@ -168,7 +168,7 @@ describe('the static URL check (C27)', () => {
     expect(failure.code).toBe('media_address_blocked');
   });
 
-  it('lets blocked domains win over allowed ones', async () => {
+  it('[56] lets blocked domains win over allowed ones', async () => {
     const rules = parseAllowedDomains(['.example.com']);
     const both = { ...policy, allowedDomains: rules, blockedDomains: rules };
     const failure = await failureOf(() => checkHttpUrl('http://a.example.com/', both));

@@ -1,5 +1,5 @@
 import { type Api } from '@llm-d/gateway';
-import { type JsonDocument, type JsonRaw, type JsonSpan } from '@llm-d/json-document';
+import { JsonDocument, type JsonRaw, type JsonSpan } from '@llm-d/json-document';
 import { type ForwardedHeaders } from './forwarded-headers.ts';
 import { AnswerTail } from './answer-tail.ts';
 import { type Handoff } from './handoff.ts';
@@ -48,6 +48,8 @@ export interface RequestInit {
   readonly log: Logger;
   /** The client's own headers, names and values in turn; empty where only what passes on is known. */
   readonly rawHeaders?: readonly string[];
+  /** What the request takes up of the limits on requests that are served. */
+  readonly place?: { release(): void } | undefined;
   /** `performance.now()` when the request arrived. */
   readonly arrivedAt?: number;
   /** Time that the request waited for its turn, within `elapsedMs`. */
@@ -114,6 +116,7 @@ export class RequestContext {
   readonly #arrivedAt: number;
   readonly #observers: readonly RequestObserver[];
   readonly #batch: RequestContext | undefined;
+  readonly #place: RequestInit['place'];
   #endings: (() => void)[] | undefined;
   #batchTokens: number | undefined;
 
@@ -126,6 +129,7 @@ export class RequestContext {
     this.path = init.path;
     this.api = init.api;
     this.rawHeaders = init.rawHeaders ?? [];
+    this.#place = init.place;
     this.headers = init.headers;
     this.body = init.body;
     this.signal = init.signal;
@@ -171,6 +175,12 @@ export class RequestContext {
   addHandoff(handoff: Handoff): void {
     (this.handoffs ??= []).push(handoff);
     this.#batch?.addHandoff(handoff);
+  }
+
+  /** Gives up body and place: from here on the request only waits for an answer that others make. */
+  letGo(): void {
+    this.body = JsonDocument.of({});
+    this.#place?.release();
   }
 
   /** Adds what is done when the request is over, however it ends. Must not throw. */

@@ -102,6 +102,8 @@ export function requestContext(
     api?: Api;
     body?: string | Record<string, JsonInput>;
     headers?: readonly string[];
+    /** What the client sent, where that matters. */
+    rawHeaders?: readonly string[];
     signal?: AbortSignal;
     sink?: ResponseSink;
     requestId?: string;
@@ -116,6 +118,7 @@ export function requestContext(
     path: apiPaths[api],
     api,
     headers: ForwardedHeaders.from(options.headers ?? [], headerPolicy()),
+    rawHeaders: options.rawHeaders ?? [],
     body: typeof body === 'string' ? JsonDocument.parse(Buffer.from(body)) : JsonDocument.of(body),
     signal: options.signal ?? new AbortController().signal,
     sink: options.sink ?? new MemorySink(),

@@ -4,6 +4,8 @@ export class RenderError extends Error {
   readonly status: number;
   readonly type: string;
   readonly param: string | null;
+  /** True when vLLM may be able to do what is refused here. */
+  isGap = false;
 
   constructor(
     status: number,
@@ -40,12 +42,20 @@ export function invalidField(location: string, message: string): RenderError {
 
 /** 501 for what a vLLM renderer may know and this one does not; names the construct or field. */
 export function notImplemented(what: string, param: string | null = null): RenderError {
-  return new RenderError(
-    501,
-    'NotImplementedError',
-    `${what} is not supported by the embedded renderer`,
-    param,
+  return asGap(
+    new RenderError(
+      501,
+      'NotImplementedError',
+      `${what} is not supported by the embedded renderer`,
+      param,
+    ),
   );
+}
+
+/** Marks a refusal that a vLLM render server may not share. */
+export function asGap(error: RenderError): RenderError {
+  error.isGap = true;
+  return error;
 }
 
 /** 503 for work that we would do at a quieter time. */

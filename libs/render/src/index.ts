@@ -1,11 +1,14 @@
 export { type RenderedImage, type RenderedPrompt } from './answer/rendered-prompt.ts';
 export { writeAnswer, type AnswerOptions } from './answer/write-answer.ts';
-export { badRequest, overloaded, RenderError, unknownModel } from './errors.ts';
+export { badRequest, notImplemented, overloaded, RenderError, unknownModel } from './errors.ts';
 export { mmHash, type HashAlgorithm, type HashScheme, type MmHashInput } from './image/mm-hash.ts';
 export { type JsonObject, type JsonValue } from './json/json-value.ts';
 export { type ProfileOptions } from './profile.ts';
 export { profileFileNames } from './profile-files.ts';
 export { type ProfileReport, reportProfile, type Support } from './profile-report.ts';
+export { type ProxyRequest, ProxyModel, type ProxySettings } from './proxy/proxy-model.ts';
+export { UpstreamGroup, type UpstreamObserver } from './proxy/upstream-group.ts';
+export { type CacheLimits } from './render-cache.ts';
 export { RenderWorkers, type WorkerLimits } from './render-workers.ts';
 export { type RenderOptions, Renderer } from './renderer.ts';
 export { requestedModel } from './requested-model.ts';

@@ -1,10 +1,9 @@
+import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { type SamplingDefaults } from './answer/sampling-params.ts';
-import { type EncodeGate } from './encode-gate.ts';
 import { badRequest, notImplemented } from './errors.ts';
-import { rebuildLlamaTokenizer } from './llama-tokenizer.ts';
 import { type ImageGeometry } from './image/geometry.ts';
 import { type ImageSettings } from './image/image-processor.ts';
 import { type HashAlgorithm, type HashScheme } from './image/mm-hash.ts';
@@ -14,7 +13,9 @@ import { readProfileFiles, type ProfileFiles } from './profile-files.ts';
 import { fromJson, type Value } from './python/value.ts';
 import { ChatTemplate } from './template/chat-template.ts';
 import { type ContentFormat } from './template/content-format.ts';
-import { Tokenizer } from './tokenizer.ts';
+import { rebuildLlamaTokenizer } from './tokenizer/llama-tokenizer.ts';
+import { type TokenizerChoice } from './tokenizer/tokenizer-engine.ts';
+import { Tokenizer, type TokenizerWorkers } from './tokenizer/tokenizer.ts';
 
 /** Beside `src` and `dist` alike. */
 const DEFAULT_DIRECTORY = fileURLToPath(new URL('../profiles/qwen3-vl', import.meta.url));
@@ -51,6 +52,8 @@ export interface ProfileOptions {
   readonly directory?: string;
   /** Names requests may use; replaces the profile's own. */
   readonly servedModelNames?: readonly string[];
+  /** Library that tokenizes; default `auto`. */
+  readonly tokenizer?: TokenizerChoice;
   /** Name that enters image hashes: the workers' model argument, not an alias. */
   readonly hashModelId?: string;
   readonly hashAlgorithm?: HashAlgorithm;
@@ -102,7 +105,10 @@ export interface Profile {
 }
 
 /** Loads and compiles a profile; throws when a file is broken or a template is outside the supported set. */
-export async function loadProfile(options: ProfileOptions, gate: EncodeGate): Promise<Profile> {
+export async function loadProfile(
+  options: ProfileOptions,
+  workers: TokenizerWorkers,
+): Promise<Profile> {
   const files = await readProfileFiles(options.directory ?? DEFAULT_DIRECTORY);
   const { settings, modelConfig } = files;
   const names = options.servedModelNames ?? settings.names ?? [basename(files.directory)];
@@ -128,7 +134,7 @@ export async function loadProfile(options: ProfileOptions, gate: EncodeGate): Pr
     modelIds: names,
     rootName,
     maxModelLen,
-    tokenizer: loadTokenizer(files, gate),
+    tokenizer: await loadTokenizer(files, workers, options.tokenizer),
     contentFormat: options.contentFormat ?? settings.content_format ?? 'auto',
     imagePlaceholder: settings.image_placeholder ?? IMAGE_PLACEHOLDER,
     specialTokens: specialTokens(files.tokenizerConfig),
@@ -145,16 +151,20 @@ export async function loadProfile(options: ProfileOptions, gate: EncodeGate): Pr
 }
 
 /** Of all Llama classes and types it is this pair whose file transformers does not take as it is. */
-function loadTokenizer(
+async function loadTokenizer(
   { tokenizerFile, tokenizerConfig, modelConfig }: ProfileFiles,
-  gate: EncodeGate,
-): Tokenizer {
+  workers: TokenizerWorkers,
+  choice: TokenizerChoice | undefined,
+): Promise<Tokenizer> {
   const isRebuilt =
     modelConfig.model_type === 'llama' &&
     /^LlamaTokenizer(?:Fast)?$/.test(tokenizerConfig.tokenizer_class ?? '');
-  return isRebuilt
-    ? Tokenizer.fromText(rebuildLlamaTokenizer(tokenizerFile), gate)
-    : Tokenizer.fromFile(tokenizerFile, gate);
+  const definition = await readFile(tokenizerFile, 'utf8');
+  return Tokenizer.load(
+    isRebuilt ? rebuildLlamaTokenizer(definition) : definition,
+    workers,
+    choice,
+  );
 }
 
 function placeholderId({ modelConfig, preprocessorConfig }: ProfileFiles, name: string): number {

@@ -1,12 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 
 import { checkLength, encodePrompt, truncateIds } from './prompt-tokens.ts';
-import { EncodeGate } from './encode-gate.ts';
-import { Tokenizer } from './tokenizer.ts';
+import { RenderWorkers } from './render-workers.ts';
+import { Tokenizer } from './tokenizer/tokenizer.ts';
 
 /** Words `a` to `c` are 1 to 3; every text is put between `<s>` (0) and `</s>` (5). */
 const definition = {
@@ -35,18 +31,10 @@ const definition = {
   },
 };
 
-let directory: string;
 let tokenizer: Tokenizer;
 
-beforeAll(() => {
-  directory = mkdtempSync(join(tmpdir(), 'tokenizer-'));
-  const file = join(directory, 'tokenizer.json');
-  writeFileSync(file, JSON.stringify(definition));
-  tokenizer = Tokenizer.fromFile(file, new EncodeGate({ running: 1, waiting: 1 }));
-});
-
-afterAll(() => {
-  rmSync(directory, { recursive: true });
+beforeAll(async () => {
+  tokenizer = await Tokenizer.load(JSON.stringify(definition), new RenderWorkers());
 });
 
 describe('encodePrompt', () => {

@@ -1,6 +1,7 @@
 import { type Truncation } from './chat/common-fields.ts';
 import { badRequest } from './errors.ts';
-import { type Encoded, type Tokenizer } from './tokenizer.ts';
+import { type Encoded } from './tokenizer/tokenizer-engine.ts';
+import { type Tokenizer } from './tokenizer/tokenizer.ts';
 
 /** Longer texts are refused before tokenizing: real text has far fewer characters per token. */
 const MAX_CHARACTERS_PER_TOKEN = 16;

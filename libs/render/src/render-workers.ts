@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 
 import { EncodeGate } from './encode-gate.ts';
 import { TensorPool } from './pixels/tensor-pool.ts';
+import { type CacheLimits, RenderCache } from './render-cache.ts';
 
 /** How much work a process takes on at a time, for all its models together. */
 export interface WorkerLimits {
@@ -11,25 +12,31 @@ export interface WorkerLimits {
   readonly image?: number;
   /** Texts, and apart from them images, that wait for their turn; more are refused with 503. Default 256. */
   readonly queue?: number;
+  readonly cache?: CacheLimits;
   /** Longest time for one image; then its thread is stopped. Default 30 seconds. */
   readonly imageTimeoutMs?: number;
 }
 
-/** The bounded places where long texts are tokenized and images are decoded, shared by all renderers of a process. */
+/** The bounded places where long texts are tokenized and images are decoded, and what is remembered of it. */
 export class RenderWorkers {
+  readonly cache: RenderCache;
   readonly gate: EncodeGate;
   readonly tensors: TensorPool;
 
   constructor(limits: WorkerLimits = {}) {
     // One core stays free for the event loop.
     const spare = Math.max(1, availableParallelism() - 1);
+    this.cache = new RenderCache(limits.cache);
     const queue = limits.queue ?? 256;
     this.gate = new EncodeGate({ running: limits.text ?? spare, waiting: queue });
-    this.tensors = new TensorPool({
-      threads: limits.image ?? spare,
-      waitingImages: queue,
-      ...(limits.imageTimeoutMs !== undefined && { imageTimeoutMs: limits.imageTimeoutMs }),
-    });
+    this.tensors = new TensorPool(
+      {
+        threads: limits.image ?? spare,
+        waitingImages: queue,
+        ...(limits.imageTimeoutMs !== undefined && { imageTimeoutMs: limits.imageTimeoutMs }),
+      },
+      this.cache,
+    );
   }
 
   /** Texts and images that wait for their turn. */

@@ -1,9 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 
+import { RenderWorkers } from './render-workers.ts';
 import { Renderer } from './renderer.ts';
 
 /** A white pixel. */
@@ -28,6 +29,29 @@ const call = (name: string, args: string) => ({
   id: name,
   type: 'function',
   function: { name, arguments: args },
+});
+
+describe('the cache of tensors', () => {
+  const jpeg = (name: string): string =>
+    `data:image/png;base64,${readFileSync(join(import.meta.dirname, 'testdata/images/files', name)).toString('base64')}`;
+  const ask = async (cached: Renderer, file: string, uuid?: string) => {
+    const part = { type: 'image_url', image_url: { url: jpeg(file) }, uuid };
+    const body = Buffer.from(JSON.stringify({ messages: [user([part])] }));
+    const { kwargsData } = await cached.chat(body, { tensors: true });
+    return Buffer.from(kwargsData?.[0] ?? []).toString('latin1');
+  };
+
+  it('never takes one image for another that a caller gave the same name', async () => {
+    const workers = new RenderWorkers({ cache: { tensorBytes: 16 << 20 } });
+    const cached = await Renderer.load({}, workers);
+    const [one, other] = ['s-28x28.png', 's-32x32.png'] as const;
+    const plain = [await ask(cached, one), await ask(cached, other)];
+    expect(plain[0]).not.toBe(plain[1]);
+    expect([await ask(cached, one, 'name'), await ask(cached, other, 'name')]).toEqual(plain);
+    expect(await ask(cached, other)).toBe(plain[1]);
+    expect(workers.cache.tensorCounts).toEqual({ hits: 1, misses: 2 });
+    await workers.close();
+  });
 });
 
 describe('the shipped profile', () => {

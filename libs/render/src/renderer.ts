@@ -33,11 +33,12 @@ export class Renderer {
    */
   static async load(options: ProfileOptions = {}, workers?: RenderWorkers): Promise<Renderer> {
     const used = workers ?? new RenderWorkers();
-    return new Renderer(await loadProfile(options, used.gate), used, workers === undefined);
+    return new Renderer(await loadProfile(options, used), used, workers === undefined);
   }
 
-  /** Stops workers of its own; what they work on is rejected. Needed only where tensors were asked for. */
+  /** Stops workers of its own; what they work on is rejected. Needed only where tensors were asked for, or the tokenizer is in JavaScript. */
   async close(): Promise<void> {
+    await this.profile.tokenizer.close();
     if (this.ownsWorkers) await this.workers.close();
   }
 

@@ -22,7 +22,7 @@ export async function tokenizeRequest(
     tokenIds,
     tokenStrings:
       fields.boolean('return_token_strs') === true
-        ? profile.tokenizer.spellings(tokenIds)
+        ? await profile.tokenizer.spellings(tokenIds)
         : undefined,
   };
 }

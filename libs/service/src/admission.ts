@@ -157,6 +157,11 @@ export class Ticket implements BodyMeter {
   hold(bodyBytes: number): RequestError | undefined {
     return this.#admission.hold(this, bodyBytes);
   }
+
+  /** Gives back everything; may be called again. */
+  release(): void {
+    this.#admission.release(this);
+  }
 }
 
 /** Too many requests are no reason for a load balancer to give the replica up; memory that is full is. */

@@ -29,9 +29,7 @@ export function offerEc(
   connectorName: string | undefined,
   answered: readonly JsonSpan[],
 ): void {
-  const isHeld = answered.some((params) =>
-    params.members().some(({ value }) => !value.isNull()),
-  );
+  const isHeld = answered.some((params) => params.members().some(({ value }) => !value.isNull()));
   if (isHeld) offer(ctx, dependencies, 'ec', connectorName || defaultEcConnector);
 }
 

@@ -50,7 +50,8 @@ export function downloads(
     // For answers that are read whole; here they are read while they arrive, within limits of their own.
     maxAnswerBytes: 0,
   });
-  const remote = new RemoteMedia({ step, client, token, faultOf: media.faultOf });
+  const faultOf: typeof media.faultOf = (reported) => media.faultOf(reported);
+  const remote = new RemoteMedia({ step, client, token, faultOf });
   return async (references, limits, ctx, inlineBytes) => {
     if (references.length === 0) return here(references, limits, ctx, inlineBytes);
     try {

@@ -27,6 +27,7 @@ export const replaceMediaUrls = defineStep({
     media.checkLimits(limits);
     const download = downloads(type, params, { media, openUpstream });
     return async (ctx) => {
+      ctx.signal.throwIfAborted();
       const parts = mediaParts(ctx, params.modalities);
       if (maxEntries > 0 && parts.length > maxEntries) {
         throw new BadRequestError(

@@ -1,11 +1,15 @@
 import { benchAsync } from './bench-async.ts';
 import { benchCascade } from './bench-cascade.ts';
 import { benchJson } from './bench-json.ts';
+import { benchMedia } from './bench-media.ts';
+import { benchRender } from './bench-render.ts';
 import { benchWaiters } from './bench-waiters.ts';
 
 const benches: Readonly<Record<string, (args: string[]) => Promise<void> | void>> = {
   json: benchJson,
   cascade: benchCascade,
+  media: benchMedia,
+  render: benchRender,
   async: benchAsync,
   waiters: benchWaiters,
 };

@@ -6,8 +6,9 @@ export const chartCopies = (): { from: string; to: string }[] =>
   [
     'prometheus/rules.yaml',
     'epp/epp.yaml',
+    'compose/redis-queue.conf',
     ...readdirSync(pathOf('deploy/dashboards')).map((file) => `dashboards/${file}`),
   ].map((file) => ({
     from: `deploy/${file}`,
-    to: `deploy/charts/stack/files/${file.replace(/^(prometheus|epp)\//, '')}`,
+    to: `deploy/charts/stack/files/${file.replace(/^(prometheus|epp|compose)\//, '')}`,
   }));

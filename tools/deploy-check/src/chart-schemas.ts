@@ -143,20 +143,44 @@ function coordinatorConfigSchema(): Schema {
 }
 
 const ranges: Schema = { type: 'array', items: { type: 'string', pattern: '/\\d+$' } };
+const blockedCidrs = only({ ipv4: ranges, ipv6: ranges });
+const ports: Schema = { type: 'array', items: count(1) };
+const url: Schema = { type: 'string', pattern: '^(https?://.*)?$' };
+const secret = only({ name: text, key: { type: 'string', minLength: 1 } });
 const role = only({ replicas: count(1) });
 
 /** Keys of each app beside the common ones. */
 const ownKeys: Record<string, Record<string, Schema>> = {
   coordinator: {
     config: coordinatorConfigSchema(),
-    renderAddress: { type: 'string', pattern: '^(https?://.*)?$' },
+    renderAddress: url,
+    media: only({ mode: oneOf('local', 'remote'), address: url }),
+    queue: only({ enabled: flag, params: free }),
     networkPolicy: policy({
       gatewayTo: objects,
-      gatewayPorts: { type: 'array', items: count(1) },
-      blockedCidrs: only({ ipv4: ranges, ipv6: ranges }),
+      gatewayPorts: ports,
+      redisTo: objects,
+      redisPort: count(1),
+      blockedCidrs,
     }),
   },
   'render-shim': { config: free, networkPolicy: policy() },
+  'media-fetcher': {
+    config: free,
+    cacheSecret: secret,
+    networkPolicy: policy({ blockedCidrs }),
+  },
+  'async-broker': {
+    config: free,
+    dispatchAddress: text,
+    boardSecret: secret,
+    networkPolicy: policy({
+      redisTo: objects,
+      redisPort: count(1),
+      dispatchTo: objects,
+      dispatchPorts: ports,
+    }),
+  },
   'worker-sim': {
     roles: only({ encode: role, prefill: role, decode: role }),
     kvConnector: oneOf('nixl', 'sglang', 'none'),
@@ -176,10 +200,25 @@ const listener = only(
 
 /** Values of the umbrella; those of the apps are checked by their own schemas. */
 const stackKeys: Record<string, Schema> = {
-  global: only({ imageRegistry: text, gatewayAddress: text }),
+  global: only({
+    imageRegistry: text,
+    gatewayAddress: text,
+    mediaToken: only({ existingSecret: text, key: text }),
+    redis: only({ existingSecret: text, key: text, url: text }),
+  }),
   common: free,
   coordinator: free,
   renderShim: free,
+  mediaFetcher: free,
+  asyncBroker: free,
+  trial: only({
+    redis: only({
+      enabled: flag,
+      image: only({ registry: text, repository: text, tag: text }),
+      storage: text,
+    }),
+    mediaToken: text,
+  }),
   workerSim: free,
   gatewaySim: free,
   routing: only({

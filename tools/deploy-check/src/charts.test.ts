@@ -21,7 +21,15 @@ import { podOf, podProblems } from './pod-security.ts';
 
 const howToWrite = 'node --conditions=@llm-d/source tools/deploy-check/src/main.ts';
 const isUpdating = process.env['UPDATE_GOLDEN'] !== undefined;
-const address = { global: { gatewayAddress: 'http://gateway' } };
+const gatewayAddress = 'http://gateway';
+const address = { global: { gatewayAddress } };
+const whole = {
+  global: {
+    gatewayAddress,
+    redis: { url: 'redis://redis:6379' },
+    mediaToken: { existingSecret: 'token' },
+  },
+};
 
 let helm3: BuiltCharts;
 let helm4: BuiltCharts;
@@ -112,8 +120,9 @@ describe.each(valueSets)('values of %s', (valueSet) => {
       if (!pod || !file) continue;
       const times = { ...file, ...(file['server'] as object) } as Record<string, string>;
       const seconds = (key: string) => Number.parseInt(times[key] ?? '', 10);
+      const drain = 'drain_timeout' in times ? 'drain_timeout' : 'drain_delay';
       expect(pod.terminationGracePeriodSeconds).toBe(
-        seconds('drain_delay') + seconds('shutdown_timeout') + 5,
+        seconds(drain) + seconds('shutdown_timeout') + 5,
       );
     }
   });
@@ -223,6 +232,52 @@ const refusals: [string, RenderOptions, RegExp][] = [
     /routing\.internal: with strategy split it must be another listener/,
   ],
   [
+    'a media fetcher that nobody uses',
+    { values: { ...whole, mediaFetcher: { enabled: true } } },
+    /set coordinator\.media\.mode: remote/,
+  ],
+  [
+    'a media fetcher without a token',
+    {
+      values: {
+        ...address,
+        mediaFetcher: { enabled: true },
+        coordinator: { media: { mode: 'remote' } },
+      },
+    },
+    /global\.mediaToken\.existingSecret: a Secret with the token/,
+  ],
+  [
+    'a queue that nobody runs',
+    { values: { ...whole, coordinator: { queue: { enabled: true } } } },
+    /set asyncBroker\.enabled: true/,
+  ],
+  [
+    'a queue without Redis',
+    {
+      values: {
+        ...address,
+        asyncBroker: { enabled: true },
+        coordinator: { queue: { enabled: true } },
+      },
+    },
+    /global\.redis: existingSecret with the URL of the queue's Redis, or url/,
+  ],
+  [
+    'a queue beside steps of one’s own',
+    {
+      values: {
+        ...whole,
+        asyncBroker: { enabled: true },
+        coordinator: {
+          queue: { enabled: true },
+          config: { pipeline: { steps: [{ type: 'decode' }] } },
+        },
+      },
+    },
+    /config\.pipeline\.steps replaces all steps/,
+  ],
+  [
     'a policy that names no gateway',
     { values: { ...address, coordinator: { networkPolicy: { enabled: true } } } },
     /networkPolicy\.gatewayTo: name the pods of the gateway/,
@@ -272,13 +327,48 @@ describe.each(['helm3', 'helm4'] as const)('%s', (major) => {
   });
 });
 
+describe('the notes', () => {
+  const policyIsOff = /WARNING: coordinator\.networkPolicy is off/;
+
+  it.each([
+    ['laptop', [policyIsOff, /WARNING: trial\.redis is one replica/, /NOTE: simulated workers/]],
+    ['single-listener', [policyIsOff, /WARNING: with one listener a client/]],
+    ['production', []],
+  ] as [string, RegExp[]][])('of %s warn of what its values mean', async (valueSet, warnings) => {
+    const notes = await helm4.notes({ valueSet });
+    expect(notes).toContain('The coordinator is http://llm-coordinator.llm-d:8080');
+    for (const warning of warnings) expect(notes).toMatch(warning);
+    if (warnings.length === 0) expect(notes).not.toMatch(/WARNING|NOTE/);
+  });
+
+  it.each([
+    [
+      'private addresses for media',
+      {
+        config: {
+          pipeline: {
+            steps: [
+              { type: 'replace-media-urls', params: { allow_private_networks: true } },
+              { type: 'decode' },
+            ],
+          },
+        },
+      },
+      /WARNING: allow_private_networks/,
+    ],
+    [
+      'a node that cannot be drained',
+      { autoscaling: { mode: 'hpa', minReplicas: 2 }, pdb: { minAvailable: 2 } },
+      /WARNING: coordinator\.pdb\.minAvailable equals/,
+    ],
+  ])('warn of %s', async (_name, coordinator, warning) => {
+    expect(await helm4.notes({ values: { ...address, coordinator } })).toMatch(warning);
+  });
+});
+
 it('each app is installed alone, too', async () => {
-  const config = { gateway: { address: 'http://gateway' } };
   for (const chart of chartNames.filter((name) => name !== 'stack')) {
-    const objects = await helm4.render(
-      chart,
-      chart === 'coordinator' ? { values: { config } } : {},
-    );
+    const objects = await helm4.render(chart, { values: whole });
     expect(objects.map(({ kind }) => kind)).toContain('Deployment');
   }
 });

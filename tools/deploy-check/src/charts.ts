@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -44,6 +44,8 @@ export type RenderedObject = z.output<typeof objectSchema>;
 export interface BuiltCharts {
   /** Renders a chart as release `llm`. @throws Error with Helm's words when it refuses */
   render(chart: string, options?: RenderOptions): Promise<RenderedObject[]>;
+  /** What Helm says after the install of the umbrella. */
+  notes(options?: RenderOptions): Promise<string>;
   /** `helm lint --strict` of a chart. @throws Error with what it finds */
   lint(chart: string, options?: RenderOptions): Promise<void>;
   remove(): void;
@@ -86,18 +88,37 @@ export async function buildCharts(program: ProgramName): Promise<BuiltCharts> {
     ...['--kube-version', '1.33'],
     ...own.flatMap((api) => ['--api-versions', api]),
   ];
+  const render = async (chart: string, options: RenderOptions): Promise<RenderedObject[]> => {
+    const { stdout } = await call('template', 'llm', chart, '-n', 'llm-d', ...flags(options));
+    return parseAllDocuments(stdout, { merge: false })
+      .map((document) => {
+        const [error] = document.errors;
+        if (error) throw error;
+        return document.toJS() as unknown;
+      })
+      .filter((object) => object !== null)
+      .map((object) => objectSchema.parse(object))
+      .toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1));
+  };
   return {
-    async render(chart, options = {}) {
-      const { stdout } = await call('template', 'llm', chart, '-n', 'llm-d', ...flags(options));
-      return parseAllDocuments(stdout, { merge: false })
-        .map((document) => {
-          const [error] = document.errors;
-          if (error) throw error;
-          return document.toJS() as unknown;
-        })
-        .filter((object) => object !== null)
-        .map((object) => objectSchema.parse(object))
-        .toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1));
+    render: (chart, options = {}) => render(chart, options),
+    async notes(options = {}) {
+      // `helm template` keeps notes to itself, so they are made part of an object.
+      const file = join(folder, 'stack/templates/notes.yaml');
+      const text = readFileSync(join(folder, 'stack/templates/NOTES.txt'), 'utf8');
+      writeFileSync(
+        file,
+        `{{- define "notes" -}}\n${text}\n{{- end -}}\n` +
+          '{ apiVersion: v1, kind: ConfigMap, metadata: { name: notes }, data: { notes: {{ include "notes" . | quote }} } }\n',
+      );
+      try {
+        const objects = await render('stack', options);
+        return (
+          objects.find((object) => nameOf(object) === 'ConfigMap/notes')?.data?.['notes'] ?? ''
+        );
+      } finally {
+        rmSync(file);
+      }
     },
     async lint(chart, options = {}) {
       // Lint takes no --api-versions.

@@ -1,14 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { gatewayOptions } from '@llm-d/gateway-sim';
-import { coordinatorConfig } from '@llm-d/local-stack';
+import { cacheFlags, coordinatorConfig, queueParts } from '@llm-d/local-stack';
 import { optionNames } from '@llm-d/worker-sim';
 import { Ajv } from 'ajv';
-import { parse } from 'yaml';
 import { composeSchema, type Service } from './compose.ts';
-import { pathOf, yamlOf } from './deploy-files.ts';
+import { pathOf, textOf, yamlOf } from './deploy-files.ts';
 
 const file = 'docker-compose.yml';
 const content = yamlOf(file);
@@ -112,8 +112,11 @@ describe.each(services)('service %s', (name, one) => {
     for (const { source } of one.configs) {
       expect(existsSync(pathOf(compose.configs[source]?.file ?? 'nowhere'))).toBe(true);
     }
-    for (const volume of one.volumes) {
-      expect(existsSync(pathOf(volume.split(':')[0] ?? ''))).toBe(true);
+    for (const [source = ''] of one.volumes.map((volume) => volume.split(':'))) {
+      const isThere = source.startsWith('.')
+        ? existsSync(pathOf(source))
+        : source in compose.volumes;
+      expect({ source, isThere }).toMatchObject({ isThere: true });
     }
     expect(Object.keys(compose.networks)).toEqual(
       expect.arrayContaining(Object.keys(one.networks)),
@@ -149,25 +152,77 @@ describe('the stack in containers is that of npm start', () => {
   const workers = services.filter(([, { environment }]) => environment['SIM_ROLE'] !== undefined);
 
   it('has the same coordinator configuration, addresses apart', () => {
-    const { server, gateway, pipeline } = coordinatorConfig({
+    const media = { mode: 'remote', address: 'http://media-fetcher:8083' };
+    const place = {
       listenAddress: ':8080',
       gatewayUrl: 'http://inference-gateway:8081',
       renderUrl: 'http://render-shim:8082',
       kvConnector: 'kv-nixl',
       ecConnector: 'ec-nixl',
-    });
-    const inFile = parse(readFileSync(pathOf('deploy/compose/coordinator.yaml'), 'utf8')) as {
+    };
+    const firstStep = { type: 'async-broker', params: { redis_url: 'redis://redis-queue:6379' } };
+    const { server, gateway, pipeline } = coordinatorConfig(place, { firstStep, media });
+    const inFile = yamlOf('deploy/compose/coordinator.yaml') as {
       server: object;
-      pipeline: { steps: { type: string; params?: Record<string, unknown> }[] };
+      pipeline: { steps: { type: string; params?: object }[] };
     };
     expect(inFile).toMatchObject({ gateway });
     expect(inFile.server).toEqual({ upstream_errors: server.upstream_errors });
     const { steps, ...keys } = pipeline;
     // It spells out what it has as default.
     expect({ use_openai_format: true, ...inFile.pipeline }).toMatchObject(keys);
-    expect(inFile.pipeline.steps.map(({ type }) => type)).toEqual(steps.map(({ type }) => type));
-    const render = steps.find(({ type }) => type === 'render');
-    expect(inFile.pipeline.steps).toContainEqual(render);
+    expect(
+      inFile.pipeline.steps.map(({ params = {}, ...step }) => ({ ...step, params })),
+    ).toMatchObject(steps);
+  });
+
+  it('runs the media fetcher with a token that the coordinator shows, and a cache that evicts', () => {
+    const { command, environment } = service('media-fetcher');
+    expect(command).toEqual(['--listen', ':8083']);
+    expect(environment).toMatchObject({
+      MEDIA_TOKENS: service('coordinator').environment['COORDINATOR_PIPELINE_STEPS_1_PARAMS_TOKEN'],
+      MEDIA_CACHE_REDIS_URL: 'redis://redis-cache:6379',
+    });
+    const flags = cacheFlags('127.0.0.1', 6379);
+    for (const name of ['appendonly', 'maxmemory-policy']) {
+      const value = flags[flags.indexOf(`--${name}`) + 1];
+      expect(textOf('deploy/compose/redis-cache.conf')).toContain(`${name} ${value}\n`);
+    }
+  });
+
+  it('runs what is queued, over the public listener, on a server that keeps it', () => {
+    expect(yamlOf('deploy/compose/async-broker.yaml')).toEqual({
+      listen: ':8084',
+      redis: { url: 'redis://redis-queue:6379' },
+      dispatch: { address: 'http://inference-gateway:8080' },
+    });
+    const { children } = queueParts(
+      { redis: { program: 'redis-server' } },
+      { directory: tmpdir(), script: '', dispatchUrl: '', ports: [1, 2] },
+    );
+    const flags = children.find(({ name }) => name === 'redis-queue')?.args ?? [];
+    for (const name of ['appendonly', 'maxmemory-policy']) {
+      const value = flags[flags.indexOf(`--${name}`) + 1];
+      expect(textOf('deploy/compose/redis-queue.conf')).toContain(`${name} ${value}\n`);
+    }
+  });
+
+  it('has a media fetcher, which the coordinator asks and which alone reaches media origins', () => {
+    const { environment, networks, healthcheck } = service('media-fetcher');
+    const { pipeline } = yamlOf('deploy/compose/coordinator.yaml') as {
+      pipeline: { steps: { type: string; params?: Record<string, unknown> }[] };
+    };
+    // The token's variable names the step by its index.
+    expect(pipeline.steps[1]).toMatchObject({
+      type: 'replace-media-urls',
+      params: { mode: 'remote', address: 'http://media-fetcher:8083' },
+    });
+    expect(healthcheck?.test.at(-1)).toBe('http://127.0.0.1:8083/readyz');
+    const { COORDINATOR_PIPELINE_STEPS_1_PARAMS_TOKEN: token } = service('coordinator').environment;
+    expect(token).toBe(environment['MEDIA_TOKENS']);
+    expect(Object.keys(networks).toSorted()).toEqual(['control', 'egress']);
+    const others = services.filter(([name]) => name !== 'media-fetcher');
+    expect(others.filter(([, one]) => 'egress' in one.networks)).toEqual([]);
   });
 
   it('has the same workers, under the same names', () => {

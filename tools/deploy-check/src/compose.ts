@@ -37,6 +37,7 @@ const serviceSchema = z.looseObject({
 export const composeSchema = z.looseObject({
   services: z.record(z.string(), serviceSchema),
   networks: z.record(z.string(), z.unknown()),
+  volumes: z.record(z.string(), z.unknown()),
   configs: z.record(z.string(), z.object({ file: z.string() })),
 });
 

@@ -13,7 +13,7 @@ const processMetrics = [
  */
 export function exportedMetrics(app: string): Set<string> {
   const rows = textOf(`docs/apps/${app}.md`).matchAll(
-    /^\| `([a-z_]+)` +\| (counter|gauge|histogram) /gm,
+    /^\| `([a-z_]+)` +\| (counter|gauge|histogram)/gm,
   );
   const names = [...rows].flatMap(([, name = '', type]) =>
     type === 'histogram' ? ['_bucket', '_sum', '_count'].map((end) => name + end) : [name],

@@ -143,6 +143,29 @@ describe('a queued request, over all processes', () => {
   });
 });
 
+describe('a coordinator that dies while it holds an answer (failure table 5)', () => {
+  it('cancels nothing: the request is fetched, or waited for, at another one', async () => {
+    await stack.configure('decode', { itlMs: 100 });
+    const redisUrl = stack.queueRedisUrl;
+    const params = { redis_url: redisUrl };
+    const other = await stack.startCoordinator('dying', {
+      firstStep: { type: 'async-broker', params },
+    });
+    const id = newId();
+    const held = ask(other, {
+      ...{ path: '/v1/completions', body: { ...prompt, max_tokens: 10 }, requestId: id },
+      headers: { 'x-llm-d-async-mode': 'wait' },
+    }).catch(() => 'broken');
+    await until('the worker runs it', async () => ((await running()) > 0 ? true : undefined));
+    const pid = stack.children.pid('dying');
+    if (pid === undefined) throw new Error('no such coordinator');
+    process.kill(pid, 'SIGKILL');
+    expect(await held).toBe('broken');
+    const joined = await post('wait', id, { body: { ...prompt, max_tokens: 10 } });
+    expect(joined.status).toBe(200);
+  });
+});
+
 describe('the snippets of docs/async-requests.md', () => {
   const page = readFileSync(
     fileURLToPath(new URL('../../../docs/async-requests.md', import.meta.url)),

@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { until } from '@llm-d/soak';
 import { parseAllDocuments } from 'yaml';
+import { ask } from './ask.ts';
 import { coordinatorScript } from './coordinator-process.ts';
 
 // The configuration files of deploy/, and those that the charts render, taken by the apps as they are built.
@@ -47,7 +49,10 @@ function validate(text: string) {
   const file = join(folder, 'coordinator.yaml');
   writeFileSync(file, text);
   const args = [coordinatorScript, 'validate', file, '--strict-config'];
-  return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 30_000 });
+  // The chart has the coordinator read it from a Secret.
+  const redisUrl = { COORDINATOR_PIPELINE_STEPS_0_PARAMS_REDIS_URL: 'redis://redis:6379' };
+  const env = { ...process.env, ...(text.includes('type: async-broker') ? redisUrl : {}) };
+  return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 30_000, env });
 }
 
 it('`coordinator validate` refuses a file with a misspelt key', () => {
@@ -68,23 +73,74 @@ describe('the coordinator takes', () => {
   });
 });
 
-describe('the render-shim takes', () => {
-  it.each(['everything.yaml', 'minimal.yaml'])('chart, %s', async (name) => {
-    const text = rendered(name, 'render-shim');
-    expect(text).toContain('listen: :8082');
-    const file = join(folder, 'render-shim.yaml');
-    writeFileSync(file, text ?? '');
-    const script = join(root, 'apps/render-shim/dist/main.js');
-    const child = spawn(process.execPath, [script, '--config', file, '--listen', '127.0.0.1:0']);
-    let output = '';
-    for await (const piece of child.stdout) {
-      output += String(piece);
-      if (output.includes('"listening"')) break;
-    }
-    expect(output).toContain('"listening"');
-    // It would drain.
-    const gone = once(child, 'exit');
+/** Apps whose file the chart renders, with what it hands in beside it, and how far they come without anybody else. */
+const apps: { app: string; set: string; env?: Record<string, string> }[] = [
+  { app: 'render-shim', set: 'everything.yaml' },
+  { app: 'media-fetcher', set: 'production.yaml', env: { MEDIA_TOKENS: 'token' } },
+  {
+    app: 'async-broker',
+    set: 'production.yaml',
+    env: { ASYNC_BROKER_REDIS_URL: 'redis://127.0.0.1:1' },
+  },
+];
+
+/** Starts a built app with a file; resolves with its log up to the line that says that it listens. */
+async function start(app: string, text: string, env: Record<string, string> = {}) {
+  const file = join(folder, `${app}.yaml`);
+  writeFileSync(file, text);
+  const script = join(root, 'apps', app, 'dist/main.js');
+  const child = spawn(process.execPath, [script, '--config', file, '--listen', '127.0.0.1:0'], {
+    env: { ...process.env, FORCE_COLOR: undefined, ...env },
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (piece: Buffer) => (output += piece.toString()));
+  }
+  const gone = once(child, 'exit');
+  const address = await until('the address', () => {
+    if (child.exitCode !== null) throw new Error(output);
+    return /"address":"(http[^"]+)","msg":"listening"/.exec(output)?.[1];
+  });
+  // It would drain.
+  const stop = async () => {
     child.kill('SIGKILL');
     await gone;
+  };
+  return { address, stop };
+}
+
+describe('the chart renders a file that is taken by', () => {
+  it.each(apps)('$app', async ({ app, set, env }) => {
+    const text = rendered(set, app) ?? '';
+    expect(text).toContain('listen: :80');
+    const { stop } = await start(app, text, env);
+    await stop();
+    await expect(start(app, `${text}\nno_such_key: 1\n`, env)).rejects.toThrow(/no_such_key/);
   });
+});
+
+it('every metric of async-broker in a dashboard or an alert is one that it exports', async () => {
+  const text = rendered('production.yaml', 'async-broker') ?? '';
+  const { address, stop } = await start('async-broker', text, apps[2]?.env);
+  const page = (await ask(address, { method: 'GET', path: '/metrics' })).body.toString();
+  await stop();
+  const exported = [...page.matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', type]) =>
+    type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
+  );
+  const files = ['deploy/prometheus/rules.yaml', 'deploy/dashboards/async.json'];
+  const shown = files.flatMap((file) =>
+    [...readFileSync(join(root, file), 'utf8').matchAll(/llm_d_async_\w+/g)].map(([name]) => name),
+  );
+  expect(shown.length).toBeGreaterThan(5);
+  // Those of coordinators are held against docs/async-requests.md.
+  const ofCoordinators = [
+    ...readFileSync(join(root, 'docs/async-requests.md'), 'utf8').matchAll(
+      /^\| `(\w+)` +\| (counter|gauge|histogram)/gm,
+    ),
+  ].flatMap(([, name = '', type]) =>
+    ['', ...(type === 'histogram' ? ['_bucket', '_sum', '_count'] : [])].map(
+      (end) => `llm_d_async_broker_${name}${end}`,
+    ),
+  );
+  for (const name of shown) expect([...exported, ...ofCoordinators]).toContain(name);
 });

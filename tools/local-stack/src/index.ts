@@ -6,9 +6,9 @@ export {
 } from './coordinator-config.ts';
 export { runQueueDemo, type QueueDemo } from './demo-queue.ts';
 export { demoPhoto } from './demo-photo.ts';
-export { findRedis, type FoundRedis } from './find-redis.ts';
+export { cacheFlags, findRedis, type FoundRedis } from './find-redis.ts';
 export { freePorts } from './free-ports.ts';
-export { type QueueSettings } from './queue.ts';
+export { queueParts, type QueueSettings } from './queue.ts';
 export { readEvents } from './read-events.ts';
 export {
   type MediaFetcherSettings,

@@ -57,6 +57,7 @@ export interface Stack {
   readonly mediaFetcherUrl: string | undefined;
   /** What runs queued requests; undefined without a queue. */
   readonly asyncBrokerUrl: string | undefined;
+  readonly queueRedisUrl: string | undefined;
   /** The coordinator behind the public listener, addressed directly. */
   readonly coordinatorUrl: string;
   readonly coordinatorDebugUrl: string;
@@ -194,6 +195,7 @@ export async function startStack(options: StackOptions, stop?: Promise<never>): 
     renderUrl,
     mediaFetcherUrl: media?.url,
     asyncBrokerUrl: queue?.url,
+    queueRedisUrl: queue?.redisUrl,
     coordinatorUrl: url(coordinatorPort),
     coordinatorDebugUrl: url(debugPort),
     coordinatorMetricsUrl: `${url(metricsPort)}/metrics`,

@@ -3,6 +3,7 @@ export { type AbortOptions, type AbortResult, aborts } from './aborts.ts';
 export { fuzz } from './fuzz.ts';
 export { type ServiceName, ServiceProcess } from './async/service-process.ts';
 export { drawImage, type TestImage } from './images.ts';
+export { mediaSoak, type MediaSoakOptions, type MediaSoakResult } from './media.ts';
 export { chatOf } from './prompts.ts';
 export {
   type CallEnd,

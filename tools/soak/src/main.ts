@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 import { aborts } from './aborts.ts';
 import { asyncSoak } from './async/async-soak.ts';
 import { fuzz } from './fuzz.ts';
+import { mediaSoak } from './media.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -10,6 +11,7 @@ const { values, positionals } = parseArgs({
     full: { type: 'boolean' },
     seconds: { type: 'string' },
     seed: { type: 'string' },
+    rate: { type: 'string' },
   },
 });
 const number = (text: string | undefined, absent: number): number => (text ? Number(text) : absent);
@@ -30,8 +32,17 @@ switch (positionals[0]) {
   case 'async':
     tell(await asyncSoak(values.full ? 'full' : 'short'));
     break;
+  case 'media':
+    tell(
+      await mediaSoak({
+        seconds: number(values.seconds, 120),
+        seed: limits(0).seed,
+        rate: number(values.rate, 100),
+      }),
+    );
+    break;
   default:
-    console.error(`expected fuzz, aborts or async, got ${positionals[0] ?? 'nothing'}`);
+    console.error(`expected fuzz, aborts, async or media, got ${positionals[0] ?? 'nothing'}`);
     process.exitCode = 2;
 }
 

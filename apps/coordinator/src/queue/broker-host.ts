@@ -7,10 +7,12 @@ import {
 } from '@llm-d/pipeline';
 import { AsyncMetrics, type CoordinatorMetrics, type Logger } from '@llm-d/telemetry';
 import { brokerQueue } from './broker-queue.ts';
+import { FaultLog } from './fault-log.ts';
 
 /** Opens the queue for a pipeline that has one, and looks after it. Without such a pipeline it does nothing. */
 export class BrokerHost implements AsyncHost {
   readonly #logger: Logger;
+  readonly #faults: FaultLog;
   readonly #registry: CoordinatorMetrics['registry'];
   #broker: Broker | undefined;
   /** What was last said to be wrong with the server. */
@@ -20,6 +22,7 @@ export class BrokerHost implements AsyncHost {
 
   constructor(logger: Logger, { registry }: CoordinatorMetrics) {
     this.#logger = logger;
+    this.#faults = new FaultLog(logger);
     this.#registry = registry;
   }
 
@@ -55,12 +58,19 @@ export class BrokerHost implements AsyncHost {
           metrics.command(name, seconds);
         },
         onError: (error) => {
-          this.#logger.warn({ error: error.message }, 'the queue reports a fault');
+          this.#faults.note(error);
         },
       },
     });
     this.#metrics = metrics;
-    return brokerQueue(this.#broker, metrics, () => this.#problem());
+    return brokerQueue(
+      this.#broker,
+      metrics,
+      () => this.#problem(),
+      (error) => {
+        this.#faults.note(error);
+      },
+    );
   }
 
   serveRequests(requests: StoredRequests): void {

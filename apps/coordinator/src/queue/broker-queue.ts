@@ -4,13 +4,24 @@ import { type AsyncMetrics } from '@llm-d/telemetry';
 
 /**
  * A broker as the steps use it: its faults in their terms, and what they do with it counted. `problemOf` says what is
- * wrong with a server to which no request may be entrusted; undefined when nothing is.
+ * wrong with a server to which no request may be entrusted; undefined when nothing is. `onFault` hears of every fault.
  */
 export function brokerQueue(
   broker: Broker,
   metrics: AsyncMetrics,
   problemOf: () => Error | undefined,
+  onFault: (error: Error) => void,
 ): RequestQueue {
+  const asked = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work;
+    } catch (cause) {
+      if (!(cause instanceof BrokerUnavailableError)) throw cause;
+      onFault(cause);
+      const { id, retryAfterSeconds } = cause;
+      throw new QueueUnavailableError({ cause, id, retryAfterSeconds });
+    }
+  };
   return {
     async submit(request) {
       metrics.submitted(request.body.length);
@@ -40,14 +51,4 @@ export function brokerQueue(
     },
     acquireQuota: (tenant) => broker.dispatch.acquireQuota(tenant),
   };
-}
-
-async function asked<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work;
-  } catch (cause) {
-    if (!(cause instanceof BrokerUnavailableError)) throw cause;
-    const { id, retryAfterSeconds } = cause;
-    throw new QueueUnavailableError({ cause, id, retryAfterSeconds });
-  }
 }

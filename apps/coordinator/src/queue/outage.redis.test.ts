@@ -38,6 +38,14 @@ describe('a Redis that is down', () => {
     expect(await fastest(() => rig.get('lost'), 10)).toBeLessThan(5);
   });
 
+  it('fills no log: one line a second', async () => {
+    const { lines } = rig.coordinator;
+    const before = lines.length;
+    for (let i = 0; i < 20; i++) await Promise.all([rig.post('enqueue'), rig.get('lost')]);
+    const faults = lines.slice(before).filter(({ msg }) => msg !== 'request');
+    expect(faults.length).toBeLessThan(10);
+  });
+
   it('fails lookups and deletions with 503', async () => {
     const [get, del] = [await rig.get('lost'), await rig.delete('lost')];
     expect([get.status, del.status]).toEqual([503, 503]);

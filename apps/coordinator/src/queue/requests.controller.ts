@@ -1,14 +1,23 @@
 import { Controller, Delete, Get, Inject, Param, Req, Res } from '@nestjs/common';
-import { CoordinatorError, type StoredRequests, type WholeAnswer } from '@llm-d/pipeline';
+import {
+  CoordinatorError,
+  type StoredRequests,
+  toErrorResponse,
+  type WholeAnswer,
+} from '@llm-d/pipeline';
 import { HttpSink } from '@llm-d/service';
-import { type AsyncMetrics, type Logger } from '@llm-d/telemetry';
+import { type AsyncMetrics, type Logger, type Tracing } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
+import { logFailure } from '../log-failure.ts';
+import { RequestLog } from '../request-log.ts';
 
 /** What the routes of queued requests work with. */
 export interface RequestsOptions {
   readonly requests: StoredRequests;
   readonly metrics: AsyncMetrics;
   readonly logger: Logger;
+  /** Absent where requests are not traced. */
+  readonly tracing: Tracing | undefined;
 }
 
 /** Injects `RequestsOptions`. */
@@ -44,14 +53,17 @@ export class RequestsController {
     reply: FastifyReply,
     ask: () => Promise<WholeAnswer>,
   ): Promise<void> {
-    const { metrics, logger } = this.options;
+    const { metrics, logger, tracing } = this.options;
+    const trace = tracing?.of(request.raw);
+    trace?.identify(request.id, request.routeOptions.url);
     let answer: WholeAnswer;
     try {
       answer = await ask();
     } catch (error) {
-      const status = error instanceof CoordinatorError ? error.status : 500;
-      metrics.answered('', request.method, status);
-      throw error;
+      if (!(error instanceof CoordinatorError)) throw error;
+      trace?.fail(error);
+      logFailure(error, new RequestLog(logger, request.id, trace?.ids));
+      answer = toErrorResponse(error, request.id);
     }
     metrics.answered('', request.method, answer.status);
     const isSent = await send(answer, request, reply);

@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { completion, errorOf, QueueRig } from './testing.ts';
 
@@ -140,6 +141,13 @@ describe('enqueue', () => {
     expect(digest(stored)).toBe(digest(body));
   });
 
+  it('stores what a packed body unpacks to', async () => {
+    const [id, text] = [rig.newId(), '{"model":"m","prompt":"packed"}'];
+    const headers = { 'content-encoding': 'gzip' };
+    expect((await rig.post('enqueue', { id, body: gzipSync(text), headers })).status).toBe(202);
+    expect(String(await rig.broker.dispatch.body(await rig.begin(id)))).toBe(text);
+  });
+
   it('queues a batch of prompts as one request', async () => {
     const [id, body] = [rig.newId(), { model: 'm', prompt: ['a', 'b'] }];
     const before = await rig.waiting();
@@ -256,10 +264,10 @@ describe('a request that is sent again (1.8)', () => {
   });
 
   it.each([
-    { name: 'another body', body: { model: 'm', prompt: 'other' } },
-    { name: 'another model', body: { model: 'n', prompt: 'hi' } },
-    { name: 'another path', path: '/v1/chat/completions' },
-  ])('with the same id and $name is 409, and nothing is queued', async ({ name: _, ...other }) => {
+    { name: 'another body', other: { body: { model: 'm', prompt: 'other' } } },
+    { name: 'another model', other: { body: { model: 'n', prompt: 'hi' } } },
+    { name: 'another path', other: { path: '/v1/chat/completions' } },
+  ])('with the same id and $name is 409, and nothing is queued', async ({ other }) => {
     const id = rig.newId();
     await rig.post('enqueue', { id });
     await expectNothingQueued(async () => {

@@ -17,7 +17,7 @@ export const response = (status: number, text = '{"a" : 1.0}'): Outcome => ({
 });
 
 /** A coordinator with a queue in a Redis of its own, and what a worker does in the hands of the test. */
-export class QueueRig {
+export class QueueRig implements AsyncDisposable {
   readonly redis: RedisServer;
   readonly coordinator: TestCoordinator;
   readonly broker: Broker;
@@ -155,6 +155,10 @@ export class QueueRig {
     await this.coordinator.close();
     await this.broker.close();
     await this.redis.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 }
 

@@ -132,6 +132,20 @@ describe('wait', () => {
     while ((await rig.errors('cancelled')) === before) await sleep(5);
   });
 
+  it('is revived when it is sent again after that (1.8)', async () => {
+    const [id, before] = [rig.newId(), await rig.waiting()];
+    const call = await rig.hold(id);
+    await rig.untilHeld(1);
+    call.destroy();
+    await rig.untilHeld(0);
+    while ((await rig.get(id)).status === 202) await sleep(5);
+    expect((await rig.post('enqueue', { id })).status).toBe(202);
+    expect((await rig.get(id)).status).toBe(202);
+    expect(await rig.waiting()).toBe(before + 1);
+    await rig.finish(id, response(200));
+    expect((await rig.get(id)).status).toBe(200);
+  });
+
   it('that attached to an enqueue does not cancel it by leaving (hazard c)', async () => {
     const id = rig.newId();
     await rig.post('enqueue', { id });

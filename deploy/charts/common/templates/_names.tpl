@@ -54,3 +54,19 @@ helm.sh/chart: {{ printf "%s-%s" .component .root.Chart.Version }}
 {{- fail (printf "%s needs %s, and this cluster does not have %s. Install it or change the value. (helm template: --api-versions %s)" .value .what .api .api) -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Value of a variable with the URL of the queue's Redis. */}}
+{{- define "common.redisUrl" -}}
+{{- $redis := .Values.global.redis | default dict -}}
+{{- if $redis.existingSecret -}}
+valueFrom: { secretKeyRef: { name: {{ tpl $redis.existingSecret . }}, key: {{ $redis.key | default "url" }} } }
+{{- else -}}
+value: {{ tpl (required "global.redis: existingSecret with the URL of the queue's Redis, or url" $redis.url) . | quote }}
+{{- end -}}
+{{- end -}}
+
+{{/* Value of a variable with the token of the media fetcher. */}}
+{{- define "common.mediaToken" -}}
+{{- $token := .Values.global.mediaToken | default dict -}}
+valueFrom: { secretKeyRef: { name: {{ tpl (required "global.mediaToken.existingSecret: a Secret with the token that coordinators show to the media fetcher" $token.existingSecret) . }}, key: {{ $token.key | default "token" }} } }
+{{- end -}}

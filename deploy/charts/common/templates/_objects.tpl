@@ -144,8 +144,17 @@ spec:
       {{- with concat (.ingressFrom | default list) $policy.ingressFrom }}
       from: {{- toYaml . | nindent 8 }}
       {{- end }}
-    {{- if .metricsPort }}
-    - ports: [{ port: {{ .metricsPort }}, protocol: TCP }]
+    {{- if .ports }}
+    - ports:
+        {{- range .ports }}
+        - { port: {{ .port }}, protocol: TCP }
+        {{- end }}
+      {{- with .portsFrom }}
+      from: {{- toYaml . | nindent 8 }}
+      {{- end }}
+    {{- end }}
+    {{- if or .metricsPort .metricsOnHttp }}
+    - ports: [{ port: {{ .metricsPort | default .port }}, protocol: TCP }]
       {{- with $policy.metricsFrom }}
       from: {{- toYaml . | nindent 8 }}
       {{- end }}
@@ -167,7 +176,7 @@ spec:
 
 {{- define "common.serviceMonitor" -}}
 {{- $monitor := .root.Values.metrics.serviceMonitor -}}
-{{- if and .metricsPort $monitor.enabled -}}
+{{- if and (or .metricsPort .metricsOnHttp) $monitor.enabled -}}
 {{- include "common.needs" (dict "root" .root "api" "monitoring.coreos.com/v1/ServiceMonitor" "value" "metrics.serviceMonitor.enabled" "what" "the Prometheus operator") -}}
 apiVersion: monitoring.coreos.com/v1
 kind: ServiceMonitor
@@ -184,7 +193,7 @@ spec:
   selector:
     matchLabels: {{- include "common.selectorLabels" . | nindent 6 }}
   endpoints:
-    - { port: metrics, interval: {{ $monitor.interval }} }
+    - { port: {{ ternary "http" "metrics" (not .metricsPort) }}, interval: {{ $monitor.interval }} }
 {{- end -}}
 {{- end -}}
 
@@ -198,4 +207,12 @@ spec:
         cidr: ::/0
         except: {{- toJson (concat (list "::1/128" "64:ff9b::/96" "fc00::/7" "fe80::/10") .blocked6) | nindent 10 }}
   ports: [{ port: 80, protocol: TCP }, { port: 443, protocol: TCP }]
+{{- end -}}
+
+{{/* Pods of another app of the release, as a peer of a policy. */}}
+{{- define "common.peer" -}}
+podSelector:
+  matchLabels:
+    app.kubernetes.io/name: {{ .name }}
+    app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- end -}}

@@ -1,5 +1,5 @@
 // `helm test`: every app is ready, and the coordinator answers one completion when a model is named.
-const { COORDINATOR, RENDER, MODEL } = process.env;
+const { COORDINATOR, RENDER, MEDIA, BROKER, MODEL } = process.env;
 const failures = [];
 
 async function check(what, url, options) {
@@ -15,6 +15,8 @@ async function check(what, url, options) {
 
 await check('coordinator is ready', `${COORDINATOR}/readyz`);
 if (RENDER) await check('render-shim is ready', `${RENDER}/readyz`);
+if (MEDIA) await check('media-fetcher is ready', `${MEDIA}/readyz`);
+if (BROKER) await check('async-broker is ready', `${BROKER}/readyz`);
 if (MODEL) {
   await check('a completion', `${COORDINATOR}/v1/completions`, {
     method: 'POST',

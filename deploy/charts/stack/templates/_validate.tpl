@@ -16,6 +16,18 @@ helm.sh/chart: {{ printf "stack-%s" .Chart.Version }}
 {{- if and (not .Values.renderShim.enabled) (not .Values.coordinator.renderAddress) (not (dig "pipeline" "steps" "" .Values.coordinator.config)) -}}
 {{- fail "renderShim.enabled: false needs coordinator.renderAddress, the address of another render service" -}}
 {{- end -}}
+{{- if and .Values.mediaFetcher.enabled (ne .Values.coordinator.media.mode "remote") -}}
+{{- fail "mediaFetcher.enabled: the coordinator does not use it; set coordinator.media.mode: remote" -}}
+{{- end -}}
+{{- if and (eq .Values.coordinator.media.mode "remote") (not .Values.mediaFetcher.enabled) (not .Values.coordinator.media.address) -}}
+{{- fail "coordinator.media.mode: remote needs mediaFetcher.enabled, or coordinator.media.address" -}}
+{{- end -}}
+{{- if and .Values.asyncBroker.enabled (not .Values.coordinator.queue.enabled) (not (dig "pipeline" "steps" "" .Values.coordinator.config)) -}}
+{{- fail "asyncBroker.enabled: nothing is queued; set coordinator.queue.enabled: true" -}}
+{{- end -}}
+{{- if and .Values.coordinator.queue.enabled (not .Values.asyncBroker.enabled) -}}
+{{- fail "coordinator.queue.enabled: nobody runs what is queued; set asyncBroker.enabled: true" -}}
+{{- end -}}
 {{- if and .Values.gatewaySim.enabled (not .Values.workerSim.enabled) -}}
 {{- fail "gatewaySim.enabled needs workerSim.enabled: it knows no other workers" -}}
 {{- end -}}

@@ -16,6 +16,17 @@ const freshSeconds = (headers: Given, from = url): number | undefined => {
   return found && (found.freshUntil - now) / 1000;
 };
 
+it('[130] what was asked for with credentials is stored only when it says public', () => {
+  const of = (control: string) =>
+    lifetimeOf(
+      [{ url, headers: { 'cache-control': control }, isAuthorized: true }],
+      now,
+      defaultFreshnessRules,
+    );
+  expect(of('max-age=60')).toBeUndefined();
+  expect(of('public, max-age=60')).toBeDefined();
+});
+
 describe('how long an answer is fresh', () => {
   it.each<{ name: string; headers: Given; expected: number | undefined }>([
     { name: 'no-store', headers: { 'cache-control': 'no-store' }, expected: undefined },

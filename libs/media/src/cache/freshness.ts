@@ -37,6 +37,8 @@ type Headers = Dispatcher.ResponseData['headers'];
 export interface Hop {
   readonly url: URL;
   readonly headers: Headers;
+  /** Asked for with credentials: only what says `public` is for others. */
+  readonly isAuthorized?: boolean;
 }
 
 /** Longer lifetimes end at different times, so that copies made together do not end together. */
@@ -135,9 +137,9 @@ export function lifetimeOf(
   let ttlMs = rules.maxTtlMs;
   let mustRevalidate = false;
   let signatureEnds = Infinity;
-  for (const [index, { url, headers }] of hops.entries()) {
+  for (const [index, { url, headers, isAuthorized }] of hops.entries()) {
     const control = directives(headers);
-    if (!isStorable(headers, control)) {
+    if (!isStorable(headers, control) || (isAuthorized === true && !control.has('public'))) {
       return undefined;
     }
     const isLast = index === hops.length - 1;

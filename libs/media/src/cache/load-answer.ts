@@ -13,7 +13,7 @@ export function validators({ etag, lastModified }: CachedEntry): Record<string, 
 
 /** Tells the cache what came, and reads the body, which after a 304 is the stored one. */
 export async function loadBody(
-  { response, url, redirects }: Download,
+  { response, url, redirects, isAuthorized }: Download,
   load: CacheLoad,
   read: () => Promise<Body>,
 ): Promise<Body & { readonly contentTypeHeader: string | undefined }> {
@@ -31,7 +31,7 @@ export async function loadBody(
     body = await read();
   }
   const { isCloseDelimited } = body;
-  const hops = [...(redirects ?? []), { url, headers }];
+  const hops = [...(redirects ?? []), { url, headers, isAuthorized }];
   load.answer = { hops, isNotModified, contentTypeHeader, isCloseDelimited };
   return { ...body, contentTypeHeader };
 }

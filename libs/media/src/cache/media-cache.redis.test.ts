@@ -299,6 +299,35 @@ describe('several processes with one Redis', () => {
   });
 });
 
+describe('failure table: what Redis has lost', () => {
+  it('bytes under an index are fetched again, without conditions', async () => {
+    answer.headers = { etag: '"v1"', 'cache-control': 'max-age=60' };
+    const one = await replica(server.url);
+    await one.get();
+    await one.settled();
+    for (const key of (await server.command('KEYS', 'mf1:b:*')).match(/mf1:b:\S+/g) ?? []) {
+      await server.command('DEL', key);
+    }
+    const other = await replica(server.url);
+    expect((await other.get()).bytes).toEqual(png);
+    await other.settled();
+    expect(asked.map((headers) => headers['if-none-match'])).toEqual([undefined, undefined]);
+    expect((await (await replica(server.url)).get()).bytes).toEqual(png);
+    expect(asked).toHaveLength(2);
+  });
+
+  it('[138] bytes that somebody changed are fetched again', async () => {
+    const one = await replica(server.url);
+    await one.get();
+    await one.settled();
+    for (const key of (await server.command('KEYS', 'mf1:b:*')).match(/mf1:b:\S+/g) ?? []) {
+      await server.command('SET', key, 'changed');
+    }
+    expect((await (await replica(server.url)).get()).bytes).toEqual(png);
+    expect(asked).toHaveLength(2);
+  });
+});
+
 describe('[135] Redis in trouble', () => {
   const trouble: readonly { name: string; make: (redis: RedisServer) => unknown }[] = [
     { name: 'gone', make: (redis) => redis.kill() },

@@ -16,9 +16,9 @@ import {
   type TierAnswer,
 } from './cache-tier.ts';
 import { digestOf } from './keys.ts';
-import { KnownDigests } from './known-digests.ts';
+import { KnownEntries } from './known-entries.ts';
 import { Seal } from './seal.ts';
-import { parseEntry, parseFailure, writeEntry } from './stored-values.ts';
+import { parseEntry, parseFailure, type StoredEntry, writeEntry } from './stored-values.ts';
 
 /** Construction of a `RedisTier`; what is absent has the default of media-fetcher.md 6.7 and 6.8. */
 export interface RedisTierConfig {
@@ -68,7 +68,7 @@ export class RedisTier implements SharedTier {
   readonly #control: RedisClient;
   readonly #blobs: readonly RedisClient[];
   readonly #seal: Seal;
-  readonly #known = new KnownDigests();
+  readonly #known = new KnownEntries();
   #turn = 0;
   #pendingBytes = 0;
   #failures = 0;
@@ -100,9 +100,13 @@ export class RedisTier implements SharedTier {
   }
 
   async read(key: string): Promise<TierAnswer> {
-    // One round trip for a URL that this process has seen: what its bytes were, they are as a rule still.
-    const known = this.#known.get(key);
-    const early = known === undefined ? undefined : this.#bytes(known);
+    const known = this.#known.get(key, this.#now());
+    if (known !== undefined) {
+      // One round trip: index and failures are not asked for what is fresh.
+      const media = await this.#media(known);
+      if (media === undefined) return unavailable;
+      if (media !== null) return { media, failure: undefined, isUnavailable: false };
+    }
     const [index, negative] = await Promise.all([
       this.#run(() => this.#control.get(indexKey(key))),
       this.#run(() => this.#control.get(`mf1:n:${key}`)),
@@ -118,21 +122,25 @@ export class RedisTier implements SharedTier {
       this.#known.delete(key);
       return { media: undefined, failure, isUnavailable: false };
     }
-    const { entry, seal } = stored;
-    const { digest } = entry;
-    this.#known.set(key, digest);
-    const read = await (known === digest ? early : this.#bytes(digest));
-    const bytes = read && (await this.#checked(read, digest, seal));
-    return {
-      media: bytes ? { entry, bytes } : undefined,
-      failure,
-      isUnavailable: read === undefined,
-    };
+    const media = await this.#media(stored);
+    if (media === null) {
+      this.#known.delete(key);
+    } else {
+      this.#known.set(key, stored, now);
+    }
+    return { media: media ?? undefined, failure, isUnavailable: media === undefined };
+  }
+
+  /** The bytes of an entry with it, null when they are not there; undefined when nobody can tell. */
+  async #media({ entry, seal }: StoredEntry): Promise<CachedMedia | null | undefined> {
+    const read = await this.#bytes(entry.digest);
+    const bytes = read && (await this.#checked(read, entry.digest, seal));
+    return bytes && { entry, bytes };
   }
 
   async readBytes(digest: string): Promise<Buffer | undefined> {
     const read = await this.#bytes(digest);
-    return read ? this.#checked(read, digest, undefined) : undefined;
+    return read ? ((await this.#checked(read, digest, undefined)) ?? undefined) : undefined;
   }
 
   /** The bytes of a digest, null when they are not there; undefined when nobody can tell. */
@@ -140,12 +148,8 @@ export class RedisTier implements SharedTier {
     return this.#run(() => this.#blob().getBuffer(`mf1:b:${digest}`));
   }
 
-  /** The bytes if they are the ones that were written; others are deleted. */
-  async #checked(
-    bytes: Buffer,
-    digest: string,
-    seal: string | undefined,
-  ): Promise<Buffer | undefined> {
+  /** The bytes if they are the ones that were written; others are deleted, and are null. */
+  async #checked(bytes: Buffer, digest: string, seal: string | undefined): Promise<Buffer | null> {
     // Whoever may write to a shared Redis could otherwise put pictures into prompts.
     const isWhole = seal === undefined ? digestOf(bytes) === digest : this.#seal.fits(seal, bytes);
     if (isWhole) {
@@ -153,11 +157,13 @@ export class RedisTier implements SharedTier {
     }
     this.#config.onState?.(this.#state, `${this.#server}: stored media differ from their digest`);
     await this.#run(() => this.#control.del(`mf1:b:${digest}`));
-    return undefined;
+    return null;
   }
 
   async write(key: string, { entry, bytes }: CachedMedia): Promise<void> {
     const { maxValueBytes = 5 * mebibyte, maxPendingWriteBytes = 32 * mebibyte } = this.#config;
+    // What others knew of the URL is over, whether or not the new one can be stored.
+    this.#known.delete(key);
     const ttlMs = entry.keepUntil - this.#now();
     const size = bytes.length;
     if (size > maxValueBytes || ttlMs <= 0 || this.#pendingBytes + size > maxPendingWriteBytes) {
@@ -197,6 +203,7 @@ export class RedisTier implements SharedTier {
   }
 
   async delete(key: string): Promise<void> {
+    this.#known.delete(key);
     await this.#run(() => this.#control.del(indexKey(key)));
     await this.#run(() => this.#control.del(`mf1:n:${key}`));
   }

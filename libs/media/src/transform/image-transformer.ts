@@ -84,7 +84,7 @@ export class ImageTransformer {
       if (!isLate && (signal.aborted || error instanceof MediaError)) {
         throw error;
       }
-      if (plan.isNeeded || options.contentCheck === 'strict') {
+      if (plan.isRefused || options.contentCheck === 'strict') {
         throw new MediaError('media_content_invalid', 'downloading image: it cannot be decoded', {
           cause: error,
         });

@@ -19,12 +19,17 @@ const transform: TransformRules = {
 let redis: RedisServer;
 let origin: Origin;
 let photo: Buffer;
+let served = 0;
 beforeAll(async () => {
   const noise = { type: 'gaussian', mean: 128, sigma: 40 } as const;
   const create = { width: 1500, height: 1000, channels: 3, noise, background: '#000' } as const;
   photo = await sharp({ create }).jpeg().toBuffer();
   redis = await startRedis();
-  origin = await startOrigin((_, response) => response.end(photo));
+  origin = await startOrigin((_, response) => {
+    response.end(photo, () => {
+      served += 1;
+    });
+  });
 });
 afterAll(async () => {
   await origin[Symbol.asyncDispose]();
@@ -42,7 +47,10 @@ const fetcher = (): MediaFetcher & AsyncDisposable => {
 it('is made once for all processes, and kept apart from other sizes', async () => {
   const ask = async (maxPixels: number) => {
     await using one = fetcher();
-    const options = optionsWith({ transform: { ...transform, maxPixels } });
+    const options = optionsWith({
+      transform: { ...transform, maxPixels },
+      downloadTimeoutMs: 60_000,
+    });
     // Redis is connected to in the background.
     while ((await redis.command('CLIENT', 'LIST')).split('name=media-').length < 4);
     return await one.fetch(image(`${origin.base}/a`), options, never());
@@ -58,20 +66,22 @@ it('is made once for all processes, and kept apart from other sizes', async () =
   expect(origin.connections()).toBe(1);
   const keys = await redis.command('KEYS', '*');
   expect(keys.match(/mf1:t:[0-9a-f]{64}:[0-9a-f]{64}/g)).toHaveLength(2);
-});
+}, 30_000);
 
 it('[90] a caller that leaves while an image is decoded is gone at once', async () => {
   const made = createMediaFetcher({ testOnlyAllowLoopback: true });
   const leaving = new AbortController();
-  const options = optionsWith({ transform });
+  const options = optionsWith({ transform, downloadTimeoutMs: 60_000 });
   // The first call loads sharp.
   await made.fetch(image(`${origin.base}/b`), options, never());
   const busy = Array.from({ length: 12 }, (_, i) => image(`${origin.base}/busy${i}`));
+  served = 0;
   const failure = failureOf(() => made.fetchMany(busy, options, leaving.signal));
-  await new Promise((resolve) => setTimeout(resolve, 60));
+  // Whole downloads that have not ended are being decoded, or wait for it.
+  while (served < 10) await new Promise((resolve) => setTimeout(resolve, 1));
   leaving.abort();
   expect((await failure).code).toBe('media_cancelled');
   expect(made.stats()).toEqual({ activeDownloads: 0, queuedDownloads: 0, bufferedBytes: 0 });
   expect((await made.fetch(image(`${origin.base}/b`), options, never())).width).toBeLessThan(1500);
   await made.close();
-});
+}, 30_000);

@@ -13,8 +13,10 @@ export interface ImagePlan {
   readonly kind: 'shrunk' | 'reoriented' | 'transcoded' | 'unchanged';
   /** Upright pixels of the result; undefined where they stay. */
   readonly size: ImageSize | undefined;
-  /** Whether the source as it is cannot take the place of the result. */
+  /** Whether the result is taken although it is larger than the source. */
   readonly isNeeded: boolean;
+  /** Whether the source may not be passed on as it is. */
+  readonly isRefused: boolean;
   readonly background: string;
   readonly outputFor: (hasAlpha: boolean) => ImageOutput;
   /** What decides the bytes of the result, beside those of the source. */
@@ -60,7 +62,7 @@ export function planOf(
     return lossy && !hasAlpha ? 'jpeg' : 'webp_lossless';
   };
   const plan = (kind: ImagePlan['kind'], size?: ImageSize, isNeeded = false): ImagePlan => ({
-    ...{ kind, size, isNeeded, background, outputFor },
+    ...{ kind, size, isNeeded, isRefused: isTranscoded, background, outputFor },
     parameters: [kind, size, output, background, lossy],
   });
   const { width, height } = source;

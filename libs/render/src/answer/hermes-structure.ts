@@ -54,6 +54,7 @@ function namedFunction(choice: JsonValue): JsonValue | undefined {
 }
 
 function tag(fn: JsonObject, { before, after }: (typeof SPELLINGS)[number]): JsonObject {
+  const name = fn.get('name');
   const content = new Map<string, JsonValue>([
     ['type', 'json_schema'],
     ['json_schema', true],
@@ -64,7 +65,7 @@ function tag(fn: JsonObject, { before, after }: (typeof SPELLINGS)[number]): Jso
   ]);
   return new Map<string, JsonValue>([
     ['type', 'tag'],
-    ['begin', `${before}{"name": "${String(fn.get('name'))}", "arguments": `],
+    ['begin', `${before}{"name": "${typeof name === 'string' ? name : ''}", "arguments": `],
     ['content', content],
     ['end', `}${after}`],
   ]);

@@ -1,4 +1,4 @@
-import { badRequest } from '../errors.ts';
+import { asGap, badRequest } from '../errors.ts';
 import { type JsonObject, type JsonValue } from '../json/json-value.ts';
 
 /** An image of a message: its URL, or a `uuid` that stands for it. */
@@ -102,12 +102,11 @@ function refuseMedia(type: string): void {
       );
     case 'input_audio':
     case 'audio_url':
-      throw badRequest(
-        'At most 0 audio(s) may be provided in one prompt. (parameter=audio)',
-        'audio',
+      throw asGap(
+        badRequest('At most 0 audio(s) may be provided in one prompt. (parameter=audio)', 'audio'),
       );
     case 'video_url':
-      throw badRequest('Video is not supported by the embedded renderer.');
+      throw asGap(badRequest('Video is not supported by the embedded renderer.'));
     default:
   }
 }

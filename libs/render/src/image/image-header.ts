@@ -1,6 +1,8 @@
 import sharp, { type Metadata } from 'sharp';
 
-import { badRequest } from '../errors.ts';
+import { asGap, badRequest } from '../errors.ts';
+import { isBitmap, isBitmapCut, readBitmap } from './bitmap.ts';
+import { isPlainTiff } from './tiff-tags.ts';
 import { isTruncated } from './truncation.ts';
 
 /** What the header of an image file says. */
@@ -16,23 +18,20 @@ export interface ImageHeader {
 }
 
 /** Formats that decode bit for bit as upstream's decoder does; others would give other pixels. */
-const FORMATS: ReadonlySet<string> = new Set(['jpeg', 'png', 'webp', 'gif']);
+const FORMATS: ReadonlySet<string> = new Set(['jpeg', 'png', 'webp', 'gif', 'tiff']);
 
 sharp.cache(false);
 
 /** Reads size and mode from the header. Throws a 400 for other formats, broken files and too many pixels. */
 export async function readImageHeader(file: Buffer, maxPixels: number): Promise<ImageHeader> {
+  if (isBitmap(file)) return readBitmapHeader(file, maxPixels);
   const metadata = await readMetadata(file);
   const { width, height, format } = metadata;
-  if (!FORMATS.has(format)) {
-    throw badRequest(`Failed to load image: the format ${format} is not supported`);
+  if (!FORMATS.has(format) || (format === 'tiff' && !isPlainTiff(file))) {
+    throw asGap(badRequest(`Failed to load image: the format ${format} is not supported`));
   }
-  if (width * height > maxPixels) {
-    throw badRequest(`Image size (${width * height} pixels) exceeds limit of ${maxPixels} pixels.`);
-  }
-  if (isTruncated(file, format)) {
-    throw badRequest('Failed to load image: image file is truncated');
-  }
+  checkPixels(width * height, maxPixels);
+  if (isTruncated(file, format)) throw truncated();
   const isTurned = (metadata.orientation ?? 1) >= 5;
   return {
     width: isTurned ? height : width,
@@ -41,11 +40,32 @@ export async function readImageHeader(file: Buffer, maxPixels: number): Promise<
   };
 }
 
+function readBitmapHeader(file: Buffer, maxPixels: number): ImageHeader {
+  const bitmap = readBitmap(file);
+  if (bitmap === undefined) {
+    throw asGap(badRequest('Failed to load image: this kind of the format bmp is not supported'));
+  }
+  const { width, height } = bitmap;
+  checkPixels(width * height, maxPixels);
+  if (isBitmapCut(file, bitmap)) throw truncated();
+  return { width, height, isConverted: false };
+}
+
+function checkPixels(pixels: number, maxPixels: number): void {
+  if (pixels <= maxPixels) return;
+  throw badRequest(`Image size (${pixels} pixels) exceeds limit of ${maxPixels} pixels.`);
+}
+
+function truncated(): Error {
+  return badRequest('Failed to load image: image file is truncated');
+}
+
 async function readMetadata(file: Buffer): Promise<Metadata> {
   try {
     return await sharp(file, { limitInputPixels: false, failOn: 'error' }).metadata();
   } catch (cause) {
-    throw badRequest('Failed to load image: cannot identify image file', null, { cause });
+    // Upstream's decoder knows more formats.
+    throw asGap(badRequest('Failed to load image: cannot identify image file', null, { cause }));
   }
 }
 

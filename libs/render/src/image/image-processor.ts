@@ -102,6 +102,15 @@ async function measure(
           ...(isConverted && { convertedOn: background }),
           factors,
         });
+  const work = {
+    grid,
+    background,
+    settings: {
+      ...settings.tensors,
+      patchSize: geometry.patchSize,
+      mergeSize: geometry.mergeSize,
+    },
+  };
   return {
     hash,
     grid,
@@ -109,14 +118,10 @@ async function measure(
     width,
     height,
     tensorJob: {
+      ...work,
       file,
-      grid,
-      background,
-      settings: {
-        ...settings.tensors,
-        patchSize: geometry.patchSize,
-        mergeSize: geometry.mergeSize,
-      },
+      // A caller may give one name to two files.
+      cacheKey: uuid === undefined ? `${hash} ${JSON.stringify(work)}` : undefined,
     },
   };
 }

@@ -1,4 +1,4 @@
-import { badRequest } from '../errors.ts';
+import { asGap, badRequest } from '../errors.ts';
 import { type JsonObject, type JsonValue } from '../json/json-value.ts';
 import { type PixelDtype } from '../pixels/tensor-blob.ts';
 import { type ImageGeometry } from './geometry.ts';
@@ -37,7 +37,7 @@ function override(key: string, value: JsonValue): Partial<ImageGeometry> {
       if (typeof value !== 'boolean') throw badRequest(`${PARAM}.${key} must be a boolean`, PARAM);
       return { doResize: value };
     default:
-      throw badRequest(`${PARAM}.${key} is not supported`, PARAM);
+      throw asGap(badRequest(`${PARAM}.${key} is not supported`, PARAM));
   }
 }
 

@@ -16,6 +16,8 @@ export interface TensorSettings extends PatchLayout {
 /** All that the tensor of one image depends on. */
 export interface TensorJob {
   readonly file: Uint8Array;
+  /** Covers everything else here; undefined for an image whose bytes its hash does not cover. */
+  readonly cacheKey?: string | undefined;
   readonly grid: GridThw;
   /** Colour behind transparent pixels. */
   readonly background: RgbColor;

@@ -1,6 +1,7 @@
 import sharp, { type Metadata, type SharpOptions } from 'sharp';
 
 import { badRequest, notImplemented, RenderError } from '../errors.ts';
+import { bitmapPixels, isBitmap, readBitmap } from '../image/bitmap.ts';
 import { firstGifFrame } from '../image/gif-frame.ts';
 import { clippedGreyToRgb, cmykToRgb, pasteRgba } from './convert-samples.ts';
 import { isPixelDataCut } from './png-data.ts';
@@ -19,6 +20,11 @@ const MAX_PNG_BYTES_PER_PIXEL = 9;
  * differ. Format and size are checked before, on the header.
  */
 export async function decodeImage(file: Buffer, background: RgbColor): Promise<RgbImage> {
+  const bitmap = isBitmap(file) ? readBitmap(file) : undefined;
+  if (bitmap !== undefined) {
+    const { width, height } = bitmap;
+    return { width, height, data: bitmapPixels(file, bitmap) };
+  }
   try {
     const metadata = await sharp(file, { limitInputPixels: false }).metadata();
     refuseUnlike(file, metadata);

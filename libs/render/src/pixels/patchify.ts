@@ -45,13 +45,20 @@ function writePatch(
   start: number,
 ): void {
   const frameBytes = patchSize ** 2;
-  let write = start;
-  for (let channel = 0; channel < CHANNELS; channel++) {
-    for (let y = top; y < top + patchSize; y++) {
-      let read = (y * width + left) * CHANNELS + channel;
-      for (let x = 0; x < patchSize; x++, read += CHANNELS) target[write++] = data[read] ?? 0;
+  const channelBytes = FRAMES * frameBytes;
+  let red = start;
+  let green = red + channelBytes;
+  let blue = green + channelBytes;
+  // One pass over the pixels for all channels: they lie side by side.
+  for (let y = top; y < top + patchSize; y++) {
+    let read = (y * width + left) * CHANNELS;
+    for (let x = 0; x < patchSize; x++) {
+      target[red++] = data[read++] ?? 0;
+      target[green++] = data[read++] ?? 0;
+      target[blue++] = data[read++] ?? 0;
     }
-    target.copyWithin(write, write - frameBytes, write);
-    write += frameBytes;
+  }
+  for (let first = start; first < start + CHANNELS * channelBytes; first += channelBytes) {
+    target.copyWithin(first + frameBytes, first, first + frameBytes);
   }
 }

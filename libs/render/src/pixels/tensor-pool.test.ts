@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 
 import { type GridThw } from '../image/geometry.ts';
+import { RenderCache } from '../render-cache.ts';
 import { buildTensor, type TensorJob } from './build-tensor.ts';
 import { TensorPool, type TensorLimits } from './tensor-pool.ts';
 
@@ -92,6 +93,16 @@ describe('TensorPool', () => {
     await expect(pool.build([small, small])).rejects.toMatchObject(OVERLOADED);
     await running;
     expect(await pool.build([small])).toHaveLength(1);
+  });
+
+  it('builds an image once when it may remember it', async () => {
+    pool = new TensorPool({ threads: 1 }, new RenderCache({ tensorBytes: 1 << 20 }));
+    const known = { ...small, cacheKey: 'small' };
+    const [first] = await pool.build([known]);
+    const [second, other] = await pool.build([known, small]);
+    expect(second).toBe(first);
+    expect(other).toEqual(first);
+    expect(other).not.toBe(first);
   });
 
   it('drops the waiting images of a caller that leaves, and lets the next caller go', async () => {

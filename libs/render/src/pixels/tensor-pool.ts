@@ -1,5 +1,6 @@
 import { abortReason } from '../encode-gate.ts';
 import { overloaded, RenderError } from '../errors.ts';
+import { RenderCache } from '../render-cache.ts';
 import { base64Length, type TensorJob } from './build-tensor.ts';
 import { blobBytes } from './tensor-blob.ts';
 import { TensorThread } from './tensor-thread.ts';
@@ -36,6 +37,7 @@ interface Waiting {
 /** Builds image tensors on threads of its own, which start when they are first needed. */
 export class TensorPool {
   private readonly limits: TensorLimits;
+  private readonly cache: RenderCache;
   private readonly threads = new Set<TensorThread>();
   private readonly idle: TensorThread[] = [];
   private waiting: Waiting[] = [];
@@ -44,8 +46,12 @@ export class TensorPool {
   /** Threads that an image broke or that were stopped over one. */
   restarts = 0;
 
-  constructor(limits: Partial<TensorLimits> = {}) {
+  constructor(
+    limits: Partial<TensorLimits> = {},
+    cache: RenderCache = new RenderCache({ tensorBytes: 0 }),
+  ) {
     this.limits = { ...DEFAULT_LIMITS, ...limits };
+    this.cache = cache;
   }
 
   /** Images that wait for a thread. */
@@ -64,7 +70,7 @@ export class TensorPool {
     const bytes = jobs.reduce((sum, job) => sum + base64Bytes(job), 0);
     this.admit(jobs.length, bytes);
     this.pendingBytes += bytes;
-    const runs = jobs.map((job) => this.run(jobs, job));
+    const runs = jobs.map((job) => this.cache.tensor(job.cacheKey, () => this.run(jobs, job)));
     void Promise.allSettled(runs).then(() => {
       this.pendingBytes -= bytes;
     });

@@ -1,7 +1,7 @@
 import { writeAnswer } from '../answer/write-answer.ts';
 import { RenderError } from '../errors.ts';
 import { type Answer, type RecordedCase } from './recorded-case.ts';
-import { Renderer } from '../renderer.ts';
+import { type Renderer } from '../renderer.ts';
 
 const HEX = '0'.repeat(16);
 

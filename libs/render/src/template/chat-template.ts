@@ -8,7 +8,7 @@ import { parseTemplate, type TemplateNode } from './nodes.ts';
 import { Run, Scope } from './scope.ts';
 
 /** Statements and loop rounds one rendering may run; real templates need some thousands. */
-const MAX_STEPS = 5_000_000;
+const MAX_STEPS = 1_000_000;
 
 /** A chat template, parsed and compiled once; rendering keeps no state. */
 export class ChatTemplate {

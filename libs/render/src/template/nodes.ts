@@ -140,7 +140,8 @@ export function parseTemplate(source: string): {
 } {
   const text = source.replace(/\r\n?/g, '\n');
   // The package's declarations do not resolve under nodenext, so its functions are given their types here.
-  const [lexer, parser]: [unknown, unknown] = [tokenize, parse];
+  const lexer: unknown = tokenize;
+  const parser: unknown = parse;
   const tokens = joinExponents((lexer as Lexer)(text, { trim_blocks: true, lstrip_blocks: true }));
   return { program: (parser as Parser)([...tokens]), tokens };
 }

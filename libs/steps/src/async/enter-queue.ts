@@ -40,19 +40,31 @@ const step = 'async-broker';
 /** Queues a request and answers it: at once with its id, or when it has a result. */
 export async function enterQueue(ctx: RequestContext, options: EnterOptions): Promise<void> {
   nameAnswer(ctx, ctx.requestId);
+  const { ref, mode, timeoutMs } = await take(ctx, options);
+  if (mode === 'enqueue') send(ctx, pendingAnswer(ref.id));
+  else await hold(ctx, ref, timeoutMs, options);
+}
+
+/** A request that is in the queue. */
+interface Taken {
+  readonly ref: QueuedRef;
+  readonly mode: 'enqueue' | 'wait';
+  readonly timeoutMs: number;
+}
+
+/** Apart from the hold, which would keep the body. */
+async function take(ctx: RequestContext, options: EnterOptions): Promise<Taken> {
   const request = toQueued(ctx, options);
   const submitted = await submit(ctx, request, options);
   nameAnswer(ctx, submitted.id);
-  const { ref, mode } = accepted(submitted, request);
-  if (mode === 'enqueue') send(ctx, pendingAnswer(ref.id));
-  else await hold(ctx, ref, request, options);
+  return accepted(submitted, request);
 }
 
 function toQueued(ctx: RequestContext, options: EnterOptions): QueuedRequest {
   const { rawHeaders } = ctx;
   const { mode, tenant, placement, params, bounds, names } = options;
   const [contentType = 'application/json'] = headerValues(rawHeaders, ['content-type']);
-  const [traceparent] = headerValues(rawHeaders, ['traceparent']);
+  const traceparent = traceparentOf(ctx);
   const idempotencyKey = readIdempotencyKey(rawHeaders);
   return {
     ...{ tenant, id: ctx.requestId, mode, model: ctx.model, path: ctx.path, contentType },
@@ -68,6 +80,14 @@ function toQueued(ctx: RequestContext, options: EnterOptions): QueuedRequest {
     ...(traceparent !== undefined && { traceparent }),
     timeoutMs: clampTimeoutMs(readTimeoutSeconds(rawHeaders, names), bounds),
   };
+}
+
+/** The dispatch joins the trace of this request: below the step's own span where there is one, else as the client said. */
+function traceparentOf(ctx: RequestContext): string | undefined {
+  const own = ctx.timeline.at(-1);
+  const observed = own ? ctx.observedHeaders(own) : [];
+  const [traceparent] = headerValues([...observed, ...ctx.rawHeaders], ['traceparent']);
+  return traceparent;
 }
 
 async function submit(
@@ -90,11 +110,8 @@ async function submit(
 }
 
 /** What a request was taken as; throws what keeps it out. */
-function accepted(
-  submitted: Submitted & { mode?: 'enqueue' },
-  request: QueuedRequest,
-): { ref: QueuedRef; mode: 'enqueue' | 'wait' } {
-  const { tenant } = request;
+function accepted(submitted: Submitted & { mode?: 'enqueue' }, request: QueuedRequest): Taken {
+  const { tenant, timeoutMs } = request;
   switch (submitted.kind) {
     case 'id-conflict':
       throw new AsyncError('the id stands for another request: body, path or model differ', {
@@ -110,7 +127,8 @@ function accepted(
       throw refusal(submitted.reason, submitted.retryAfterSeconds);
     default: {
       const { id, generation } = submitted;
-      return { ref: { tenant, id, generation }, mode: submitted.mode ?? request.mode };
+      const mode = submitted.mode ?? request.mode;
+      return { ref: { tenant, id, generation }, mode, timeoutMs };
     }
   }
 }
@@ -152,12 +170,13 @@ function nameAnswer(ctx: RequestContext, id: string): void {
 async function hold(
   ctx: RequestContext,
   ref: QueuedRef,
-  request: QueuedRequest,
+  timeoutMs: number,
   { queue, params }: EnterOptions,
 ): Promise<void> {
+  ctx.letGo();
   const capMs = params.wait_cap_seconds * 1_000;
   const end = await waitFor(queue, ref, {
-    timeoutMs: request.timeoutMs,
+    timeoutMs,
     ...(capMs > 0 && { capMs }),
     signal: ctx.signal,
   });

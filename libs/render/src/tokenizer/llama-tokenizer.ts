@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-
 import { z } from 'zod';
 
 /** The blank of SentencePiece vocabularies. */
@@ -23,13 +21,13 @@ const prependsBlank = z.looseObject({
  * no other in front, unlike in the file. Throws for a file of that class with another kind of vocabulary, from which
  * transformers drops parts that matter.
  */
-export function rebuildLlamaTokenizer(file: string): string {
-  const definition = tokenizerFile.parse(JSON.parse(readFileSync(file, 'utf8')));
+export function rebuildLlamaTokenizer(text: string): string {
+  const definition = tokenizerFile.parse(JSON.parse(text));
   const isKnown =
     prependsBlank.safeParse(definition.normalizer).success && definition.pre_tokenizer == null;
   if (!isKnown) {
     throw new Error(
-      `${file}: vLLM rebuilds tokenizers of the class LlamaTokenizer in a way that this one is not known to survive; serve the model in proxy mode`,
+      `vLLM rebuilds tokenizers of the class LlamaTokenizer in a way that this one is not known to survive; serve the model in proxy mode`,
     );
   }
   return JSON.stringify({

@@ -1,0 +1,90 @@
+import { type EncodeGate } from '../encode-gate.ts';
+import { badRequest } from '../errors.ts';
+import { type RenderCache } from '../render-cache.ts';
+import { NativeEngine, nativeLibrary } from './native-engine.ts';
+import { ScriptEngine } from './script-engine.ts';
+import { type Encoded, type TokenizerChoice, type TokenizerEngine } from './tokenizer-engine.ts';
+
+/** Shorter texts take about a millisecond and do not wait for long ones. */
+const SHORT_TEXT_CHARACTERS = 8192;
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+/** Where long texts wait, and known ones are remembered. */
+export interface TokenizerWorkers {
+  readonly gate: EncodeGate;
+  readonly cache: RenderCache;
+}
+
+/** Tells tokenizers apart in the cache that they share. */
+let tokenizers = 0;
+
+/** The tokenizer of a profile. Encoding never runs on the event loop. */
+export class Tokenizer {
+  private readonly engine: TokenizerEngine;
+  private readonly size: number;
+  private readonly workers: TokenizerWorkers;
+  private readonly scope = `${++tokenizers}`;
+
+  private constructor(engine: TokenizerEngine, size: number, workers: TokenizerWorkers) {
+    this.engine = engine;
+    this.size = size;
+    this.workers = workers;
+  }
+
+  /** Takes the text of a `tokenizer.json`; rejects with the library's error when it is not one. */
+  static async load(
+    definition: string,
+    workers: TokenizerWorkers,
+    choice: TokenizerChoice = 'auto',
+  ): Promise<Tokenizer> {
+    const engine = await loadEngine(definition, choice);
+    return new Tokenizer(engine, await engine.size(), workers);
+  }
+
+  /** Ids of a text. A lone surrogate has no bytes to tokenize and is refused, as upstream does. */
+  async encode(
+    text: string,
+    options: {
+      readonly addSpecialTokens: boolean;
+      readonly withOffsets?: boolean;
+      /** A text that waits for its turn is dropped when it aborts. */
+      readonly signal?: AbortSignal | undefined;
+    },
+  ): Promise<Encoded> {
+    if (LONE_SURROGATE.test(text)) {
+      throw badRequest('the text holds a lone surrogate, which has no UTF-8 form');
+    }
+    const { addSpecialTokens, withOffsets = false, signal } = options;
+    if (text === '' && !addSpecialTokens) {
+      return { ids: new Uint32Array(), offsets: withOffsets ? [] : undefined };
+    }
+    const { cache, gate } = this.workers;
+    const encode = () => this.engine.encode(text, addSpecialTokens, withOffsets);
+    return cache.encoded(`${this.scope} ${addSpecialTokens} ${withOffsets}`, text, () =>
+      text.length <= SHORT_TEXT_CHARACTERS ? encode() : gate.run(encode, signal),
+    );
+  }
+
+  /** Text of ids, special tokens included; unknown ids give nothing. */
+  async decode(ids: Iterable<number>): Promise<string> {
+    const known = Array.from(ids).filter((id) => id < this.size);
+    return known.length === 0 ? '' : this.engine.decode(known);
+  }
+
+  /** The spelling of each id in the vocabulary, null for unknown ids. */
+  async spellings(ids: Iterable<number>): Promise<(string | null)[]> {
+    return this.engine.spellings([...ids]);
+  }
+
+  /** Releases what the library holds. */
+  async close(): Promise<void> {
+    await this.engine.close();
+  }
+}
+
+async function loadEngine(definition: string, choice: TokenizerChoice): Promise<TokenizerEngine> {
+  const library = choice === 'javascript' ? undefined : await nativeLibrary(choice === 'native');
+  return library === undefined
+    ? ScriptEngine.load(definition)
+    : new NativeEngine(library.Tokenizer.fromString(definition));
+}
