@@ -27,7 +27,6 @@ export class AsyncRig implements AsyncDisposable {
   readonly target: ScriptedServer;
   readonly broker: Broker;
   readonly workers: ServiceProcess[] = [];
-  readonly lines: string[] = [];
 
   private constructor(redis: RedisServer, target: ScriptedServer) {
     this.redis = redis;
@@ -44,18 +43,14 @@ export class AsyncRig implements AsyncDisposable {
   }
 
   async addWorker(config: object = {}): Promise<ServiceProcess> {
-    const worker = await ServiceProcess.start(
-      'async-broker',
-      (port) => ({
-        listen: `127.0.0.1:${port}`,
-        redis: { url: this.redis.url },
-        dispatch: { address: this.target.url },
-        lanes: [{ name: 'lane-a' }],
-        worker: { lock: '1s', stalled_interval: '300ms' },
-        ...config,
-      }),
-      (line) => this.lines.push(line),
-    );
+    const worker = await ServiceProcess.start('async-broker', (port) => ({
+      listen: `127.0.0.1:${port}`,
+      redis: { url: this.redis.url },
+      dispatch: { address: this.target.url },
+      lanes: [{ name: 'lane-a' }],
+      worker: { lock: '1s', stalled_interval: '300ms' },
+      ...config,
+    }));
     this.workers.push(worker);
     await worker.ready();
     return worker;
