@@ -19,6 +19,8 @@ interface Waiter {
   wake: (why: Wake) => void;
 }
 
+const ignore = (): void => {};
+
 /** The held waits of a process: one subscription and one sweep for all of them (4.11). */
 export class Waits {
   readonly #core: Core;
@@ -196,6 +198,8 @@ export class Waits {
 
   #unpark(member: string, waiter: Waiter): void {
     const waiters = this.#parked.get(member);
+    // Old layouts of a Map keep their members until a full collection.
+    waiter.wake = ignore;
     waiters?.delete(waiter);
     if (waiters?.size === 0) {
       this.#parked.delete(member);

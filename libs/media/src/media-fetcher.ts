@@ -43,7 +43,9 @@ export class MediaFetcher {
   readonly #routes: Routes;
   readonly #downloader: Downloader;
   readonly #transformer: ImageTransformer;
-  readonly #running = new Set<Promise<unknown>>();
+  #running = 0;
+  /** Resolves when no call runs and none may begin. */
+  readonly #idle = Promise.withResolvers<void>();
   /** Rules of the process that decide what may be read from a cache that others fill too. */
   readonly #policyText: string;
   #isClosed = false;
@@ -75,12 +77,12 @@ export class MediaFetcher {
     if (this.#isClosed) {
       throw new MediaError('media_overloaded', 'downloading media: shutting down');
     }
-    const running = this.#fetchMany(refs, options, signal);
-    this.#running.add(running);
+    this.#running += 1;
     try {
-      return await running;
+      return await this.#fetchMany(refs, options, signal);
     } finally {
-      this.#running.delete(running);
+      this.#running -= 1;
+      this.#endIfIdle();
     }
   }
 
@@ -129,9 +131,16 @@ export class MediaFetcher {
   /** Refuses new calls and resolves when the running ones have ended and every socket is closed. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.allSettled(this.#running);
+    this.#endIfIdle();
+    await this.#idle.promise;
     await this.#config.cache?.close();
     await this.#routes.close();
+  }
+
+  #endIfIdle(): void {
+    if (this.#isClosed && this.#running === 0) {
+      this.#idle.resolve();
+    }
   }
 
   async #fetchMany(

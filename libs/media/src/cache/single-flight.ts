@@ -1,10 +1,13 @@
 import { toMediaError } from '../transport-error.ts';
 
 interface Flight<T> {
-  readonly promise: Promise<T>;
+  promise: Promise<T>;
   readonly controller: AbortController;
   waiters: number;
 }
+
+/** What a flight that has ended is left with: old layouts of a Map keep their members until a full collection. */
+const over = new Promise<never>(() => {});
 
 /** Equal work of one process, done once for all who ask while it runs. */
 export class SingleFlight<T> {
@@ -55,6 +58,7 @@ export class SingleFlight<T> {
       if (this.#flights.get(name) === flight) {
         this.#flights.delete(name);
       }
+      flight.promise = over;
     };
     promise.then(end, end);
     return flight;
