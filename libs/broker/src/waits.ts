@@ -1,4 +1,5 @@
 import { Cluster } from 'ioredis';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Core, endOverdue, recordScript } from './core.ts';
 import { memberOf, recordKeys } from './keys.ts';
 import { type Messages } from './messages.ts';
@@ -8,7 +9,7 @@ import { fetchRecord, leaveRecord } from './retrieval-calls.ts';
 import { type RedisLike } from './script.ts';
 
 const sweepMs = 2_000;
-const sweepChunk = 500;
+const sweepChunk = 100;
 /** Node's timers take no more. */
 const maxTimerMs = 2 ** 31 - 1;
 
@@ -29,6 +30,8 @@ export class Waits {
   #held = 0;
   #isClosing = false;
   #isSweeping = false;
+  /** Messages may have been lost: all are to be looked at, at once. */
+  #isUrgent = false;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(core: Core, messages: Messages) {
@@ -36,7 +39,10 @@ export class Waits {
     this.#messages = messages;
     messages.listen(
       (member) => this.#wakeAll(member, 'pubsub'),
-      () => void this.#sweep(),
+      () => {
+        this.#isUrgent = true;
+        void this.#sweep();
+      },
     );
   }
 
@@ -213,17 +219,28 @@ export class Waits {
     }
   }
 
-  /** Looks at every parked record once: the backup of lost messages. */
+  /**
+   * Looks at every parked record once: the backup of lost messages. It takes half of its time for it, so that those that
+   * wake up in between do not stand behind thousands of others.
+   */
   async #sweep(): Promise<void> {
     if (this.#isSweeping || this.#parked.size === 0) {
       return;
     }
     this.#isSweeping = true;
     try {
-      const members = [...this.#parked.keys()];
-      for (let from = 0; from < members.length; from += sweepChunk) {
-        await this.#sweepChunk(members.slice(from, from + sweepChunk));
-      }
+      do {
+        const isUrgent = this.#isUrgent;
+        this.#isUrgent = false;
+        const members = [...this.#parked.keys()];
+        const gapMs = (sweepMs / 2 / members.length) * sweepChunk;
+        for (let from = 0; from < members.length && !this.#isClosing; from += sweepChunk) {
+          await this.#sweepChunk(members.slice(from, from + sweepChunk));
+          if (!isUrgent && !this.#isUrgent && from + sweepChunk < members.length) {
+            await sleep(gapMs);
+          }
+        }
+      } while (this.#isUrgent);
     } finally {
       this.#isSweeping = false;
     }
