@@ -27,9 +27,9 @@ interface Cost {
 interface System {
   readonly name: string;
   /** Queues so many requests. */
-  fill(count: number): Promise<void>;
+  readonly fill: (count: number) => Promise<void>;
   /** Runs so many that wait. */
-  drain(count: number): Promise<void>;
+  readonly drain: (count: number) => Promise<void>;
   close(): Promise<void>;
 }
 
@@ -84,9 +84,10 @@ async function ours(url: string): Promise<System> {
           const token = randomUUID();
           const begun = await dispatch.begin(ticket, token);
           if (begun.kind === 'run') {
-            await using _lease = await dispatch.acquireQuota(ticket.tenant);
+            const lease = await dispatch.acquireQuota(ticket.tenant);
             await dispatch.body(ticket);
             await dispatch.finish(ticket, token, { kind: 'response', status: 200, body: result });
+            await lease.release();
           }
           if ((done += 1) === count) resolve();
           return { kind: 'done' };

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { parse } from 'yaml';
+import { gateway, refusals, whole } from './chart-refusals.ts';
 import { chartCopies } from './chart-copies.ts';
 import { chartSchemaText } from './chart-schemas.ts';
 import {
@@ -12,7 +13,6 @@ import {
   goldenText,
   nameOf,
   type RenderedObject,
-  type RenderOptions,
   valueSets,
 } from './charts.ts';
 import { textOf, yamlOf } from './deploy-files.ts';
@@ -21,16 +21,6 @@ import { podOf, podProblems } from './pod-security.ts';
 
 const howToWrite = 'node --conditions=@llm-d/source tools/deploy-check/src/main.ts';
 const isUpdating = process.env['UPDATE_GOLDEN'] !== undefined;
-const gatewayAddress = 'http://gateway';
-const address = { global: { gatewayAddress } };
-const whole = {
-  global: {
-    gatewayAddress,
-    redis: { url: 'redis://redis:6379' },
-    mediaToken: { existingSecret: 'token' },
-  },
-};
-
 let helm3: BuiltCharts;
 let helm4: BuiltCharts;
 
@@ -142,175 +132,11 @@ it('the grace period exceeds what drain and shutdown take, whatever they are', a
   )[0] ?? [0, 1];
   const shutdown = { drainSeconds: drain, timeoutSeconds: timeout };
   const objects = await helm4.render('stack', {
-    values: { ...address, coordinator: { shutdown } },
+    values: { ...gateway, coordinator: { shutdown } },
   });
   const pod = objects.find((object) => nameOf(object) === 'Deployment/llm-coordinator');
   expect(pod && podOf(pod)?.terminationGracePeriodSeconds).toBe(drain + timeout + 5);
 });
-
-const refusals: [string, RenderOptions, RegExp][] = [
-  ['an unknown key', { values: { ...address, coordinatr: {} } }, /coordinatr/],
-  [
-    'an unknown key of an app',
-    { values: { ...address, coordinator: { replicas: 2 } } },
-    /replicas/,
-  ],
-  [
-    'an unknown key of coordinator.yaml',
-    { values: { ...address, coordinator: { config: { gateway: { adress: 'http://a' } } } } },
-    /adress/,
-  ],
-  [
-    'a number that is text',
-    { values: { ...address, coordinator: { replicaCount: 'two' } } },
-    /replicaCount/,
-  ],
-  [
-    'a way to scale that there is not',
-    { values: { ...address, coordinator: { autoscaling: { mode: 'vpa' } } } },
-    /autoscaling[./]mode/,
-  ],
-  [
-    'both numbers of a disruption budget',
-    { values: { ...address, coordinator: { pdb: { minAvailable: 1, maxUnavailable: 1 } } } },
-    /pdb/,
-  ],
-  [
-    'the tag latest',
-    { values: { ...address, coordinator: { image: { tag: 'latest' } } } },
-    /image[./]tag/,
-  ],
-  [
-    'a digest that is none',
-    { values: { ...address, coordinator: { image: { digest: 'sha256:12' } } } },
-    /image[./]digest/,
-  ],
-  [
-    'a pod as root',
-    { values: { ...address, coordinator: { podSecurityContext: { runAsUser: 0 } } } },
-    /runAsUser/,
-  ],
-  [
-    'a strategy of routes that there is not',
-    { values: { ...address, routing: { strategy: 'both' } } },
-    /routing[./]strategy/,
-  ],
-  [
-    'a step without a type',
-    { values: { ...address, coordinator: { config: { pipeline: { steps: [{ params: {} }] } } } } },
-    /steps/,
-  ],
-  ['no gateway', {}, /config\.gateway\.address: the address of the gateway's listener for phases/],
-  [
-    'shutdown times in two places',
-    { values: { ...address, coordinator: { config: { server: { shutdown_timeout: '30s' } } } } },
-    /config\.server\.shutdown_timeout: set shutdown\.timeoutSeconds/,
-  ],
-  [
-    'no render service',
-    { values: { ...address, renderShim: { enabled: false } } },
-    /needs coordinator\.renderAddress/,
-  ],
-  [
-    'a gateway-sim without workers',
-    { values: { ...address, gatewaySim: { enabled: true } } },
-    /needs workerSim\.enabled/,
-  ],
-  [
-    'a pool that fails open',
-    { values: { ...address, pool: { create: true, failureMode: 'FailOpen' } } },
-    /pool\.failureMode: FailOpen would send phases to pods of any role/,
-  ],
-  [
-    'one listener for both routes',
-    {
-      values: {
-        ...address,
-        routing: { enabled: true, internal: { gateway: 'inference-gateway', section: 'public' } },
-      },
-    },
-    /routing\.internal: with strategy split it must be another listener/,
-  ],
-  [
-    'a media fetcher that nobody uses',
-    { values: { ...whole, mediaFetcher: { enabled: true } } },
-    /set coordinator\.media\.mode: remote/,
-  ],
-  [
-    'a media fetcher without a token',
-    {
-      values: {
-        ...address,
-        mediaFetcher: { enabled: true },
-        coordinator: { media: { mode: 'remote' } },
-      },
-    },
-    /global\.mediaToken\.existingSecret: a Secret with the token/,
-  ],
-  [
-    'a queue that nobody runs',
-    { values: { ...whole, coordinator: { queue: { enabled: true } } } },
-    /set asyncBroker\.enabled: true/,
-  ],
-  [
-    'a queue without Redis',
-    {
-      values: {
-        ...address,
-        asyncBroker: { enabled: true },
-        coordinator: { queue: { enabled: true } },
-      },
-    },
-    /global\.redis: existingSecret with the URL of the queue's Redis, or url/,
-  ],
-  [
-    'a queue beside steps of one’s own',
-    {
-      values: {
-        ...whole,
-        asyncBroker: { enabled: true },
-        coordinator: {
-          queue: { enabled: true },
-          config: { pipeline: { steps: [{ type: 'decode' }] } },
-        },
-      },
-    },
-    /config\.pipeline\.steps replaces all steps/,
-  ],
-  [
-    'a policy that names no gateway',
-    { values: { ...address, coordinator: { networkPolicy: { enabled: true } } } },
-    /networkPolicy\.gatewayTo: name the pods of the gateway/,
-  ],
-  [
-    'routes without the Gateway API',
-    { values: { ...address, routing: { enabled: true } }, apis: [] },
-    /routing\.enabled needs the Gateway API/,
-  ],
-  [
-    'a pool without its API',
-    { values: { ...address, pool: { create: true } }, apis: [] },
-    /pool\.create needs the Gateway API Inference Extension/,
-  ],
-  [
-    'KEDA without KEDA',
-    { values: { ...address, coordinator: { autoscaling: { mode: 'keda' } } }, apis: [] },
-    /autoscaling\.mode: keda needs KEDA/,
-  ],
-  [
-    'KEDA without Prometheus',
-    { values: { ...address, coordinator: { autoscaling: { mode: 'keda' } } } },
-    /autoscaling\.keda\.serverAddress: the address of Prometheus/,
-  ],
-  [
-    'monitors without their operator',
-    {
-      values: { ...address, coordinator: { metrics: { serviceMonitor: { enabled: true } } } },
-      apis: [],
-    },
-    /metrics\.serviceMonitor\.enabled needs the Prometheus operator/,
-  ],
-];
 
 describe.each(['helm3', 'helm4'] as const)('%s', (major) => {
   it.each(refusals)('refuses %s, and names it', async (_name, options, reason) => {
@@ -362,7 +188,7 @@ describe('the notes', () => {
       /WARNING: coordinator\.pdb\.minAvailable equals/,
     ],
   ])('warn of %s', async (_name, coordinator, warning) => {
-    expect(await helm4.notes({ values: { ...address, coordinator } })).toMatch(warning);
+    expect(await helm4.notes({ values: { ...gateway, coordinator } })).toMatch(warning);
   });
 });
 
