@@ -157,7 +157,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
   lifecycle.draining.addEventListener('abort', () => {
     asyncHost.releaseWaits();
   });
-  lifecycle.cut.addEventListener('abort', () => void pipeline.endWork());
+  lifecycle.onCut(() => void pipeline.endWork());
   return {
     service,
     warnings,

@@ -1,5 +1,5 @@
 import { type ServerResponse } from 'node:http';
-import { AnswerTimeoutError, ClientGoneError, OpenItems } from '@llm-d/pipeline';
+import { AnswerTimeoutError, ClientGoneError } from '@llm-d/pipeline';
 import { type Lifecycle } from '@llm-d/service';
 import { ShuttingDownError } from './shutting-down-error.ts';
 
@@ -14,15 +14,10 @@ export interface RunningRequest {
 
 /** Ends requests whose client leaves, whose answer takes too long, or when the process has to go. */
 export class RunningRequests {
-  readonly #running = new OpenItems<AbortController>();
-
-  readonly #cut: AbortSignal;
+  readonly #lifecycle: Lifecycle;
 
   constructor(lifecycle: Lifecycle) {
-    this.#cut = lifecycle.cut;
-    lifecycle.cut.addEventListener('abort', () => {
-      for (const running of this.#running.all()) running.abort(new ShuttingDownError());
-    });
+    this.#lifecycle = lifecycle;
   }
 
   /** Watches over a request until it is released. `limitMs` is for the whole answer; 0 = no limit. */
@@ -32,10 +27,11 @@ export class RunningRequests {
       if (!response.writableFinished) running.abort(new ClientGoneError());
     };
     if (response.destroyed) onClose();
-    // Its turn may come when those before it are cut.
-    if (this.#cut.aborted) running.abort(new ShuttingDownError());
     response.once('close', onClose);
-    const remove = this.#running.add(running);
+    // Its turn may come when those before it are cut.
+    const remove = this.#lifecycle.onCut(() => {
+      running.abort(new ShuttingDownError());
+    });
     const timer =
       limitMs === 0
         ? undefined

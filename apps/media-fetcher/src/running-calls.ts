@@ -3,15 +3,13 @@ import { type Lifecycle } from '@llm-d/service';
 
 /** Gives every call a signal that ends its downloads when nobody waits for them, or nobody may wait any longer. */
 export class RunningCalls {
-  readonly #running = new Set<AbortController>();
+  readonly #lifecycle: Lifecycle;
   readonly #limitMs: number;
 
   /** `limitMs` is what an answer may take beside its downloads; past it the connection is cut. */
   constructor(lifecycle: Lifecycle, limitMs: number) {
     this.#limitMs = limitMs;
-    lifecycle.cut.addEventListener('abort', () => {
-      for (const running of this.#running) running.abort(new Error('shutting down'));
-    });
+    this.#lifecycle = lifecycle;
   }
 
   /** Watches over an answer until its connection closes or it is written; its downloads may take `downloadsMs`. */
@@ -21,14 +19,16 @@ export class RunningCalls {
       running.abort(new Error('the caller left'));
       return running.signal;
     }
-    this.#running.add(running);
+    const remove = this.#lifecycle.onCut(() => {
+      running.abort(new Error('shutting down'));
+    });
     const timer = setTimeout(() => {
       running.abort(new Error('the answer took too long'));
       response.destroy();
     }, downloadsMs + this.#limitMs);
     response.once('close', () => {
       clearTimeout(timer);
-      this.#running.delete(running);
+      remove();
       if (!response.writableFinished) running.abort(new Error('the caller left'));
     });
     return running.signal;

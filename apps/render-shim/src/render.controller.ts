@@ -41,7 +41,7 @@ export class RenderController {
     const route = routeOfPath.get(request.routeOptions.url ?? '') ?? 'chat';
     const sink = new ReplySink(request, reply);
     const measure = this.metrics.begin(route);
-    const gone = AbortSignal.any([callerGone(reply), this.lifecycle.cut]);
+    const gone = callerGone(reply, this.lifecycle);
     const late = new AbortController();
     const timer = setTimeout(() => {
       if (sink.status === 0) late.abort(tooLate(this.requestTimeoutMs));

@@ -1,4 +1,4 @@
-import { HttpSink } from '@llm-d/service';
+import { HttpSink, type Lifecycle } from '@llm-d/service';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 
 import { type AnswerSink } from './model-backend.ts';
@@ -51,10 +51,14 @@ export class ReplySink implements AnswerSink {
   }
 }
 
-/** Aborts when the caller closes its connection before the answer is complete. */
-export function callerGone(reply: FastifyReply): AbortSignal {
+/** Aborts when the caller closes its connection before the answer is complete, or when the process has to go. */
+export function callerGone(reply: FastifyReply, lifecycle: Lifecycle): AbortSignal {
   const gone = new AbortController();
+  const remove = lifecycle.onCut(() => {
+    gone.abort();
+  });
   reply.raw.once('close', () => {
+    remove();
     if (!reply.raw.writableFinished) gone.abort();
   });
   return gone.signal;

@@ -90,5 +90,5 @@ export interface MediaSource {
   /** The URI with canonical base64; undefined when it cannot become that. */
   repairDataUri(uri: Uint8Array): Uint8Array | undefined;
   /** The media fault that `fetchMany` would have thrown for a failure in another process. */
-  faultOf(reported: ReportedMediaFault): Error;
+  readonly faultOf: (reported: ReportedMediaFault) => Error;
 }

@@ -1,6 +1,9 @@
+import { OpenItems } from '@llm-d/pipeline';
+
 /** Where a service stands between start and exit; one per process, shared by probes and handlers. */
 export class Lifecycle {
-  readonly #cut = new AbortController();
+  readonly #endings = new OpenItems<() => void>();
+  #isCut = false;
   readonly #work: (() => Promise<void>)[] = [];
   readonly #draining = new AbortController();
   #drainingSince: number | undefined;
@@ -20,9 +23,13 @@ export class Lifecycle {
     return this.#draining.signal;
   }
 
-  /** Aborts when requests have outlived the shutdown limit and have to end at once. */
-  get cut(): AbortSignal {
-    return this.#cut.signal;
+  /**
+   * Has `end` called when requests have outlived the shutdown limit and have to end at once, or now when that time has
+   * come. What it returns takes it back.
+   */
+  onCut(end: () => void): () => void {
+    if (this.#isCut) end();
+    return this.#endings.add(end);
   }
 
   /** Adds work that goes on after the last request: a drain waits for it, within the same limit. */
@@ -40,7 +47,9 @@ export class Lifecycle {
     this.#draining.abort();
   }
 
-  cutRequests(reason: Error): void {
-    this.#cut.abort(reason);
+  cutRequests(): void {
+    if (this.#isCut) return;
+    this.#isCut = true;
+    for (const end of this.#endings.all()) end();
   }
 }

@@ -32,7 +32,7 @@ class StreamController {
     reply.hijack();
     reply.raw.write('first ');
     streams.push(reply.raw);
-    this.#lifecycle.cut.addEventListener('abort', () => reply.raw.end('cut'));
+    this.#lifecycle.onCut(() => reply.raw.end('cut'));
   }
 
   /** Leaves the whole answer to the test. */

@@ -141,7 +141,7 @@ async function drain(
   let hasEnded = await endWithin(options.shutdownTimeoutMs);
   if (!hasEnded) {
     options.logger.warn('requests have outlived the shutdown timeout and are cut');
-    lifecycle.cutRequests(new Error('the service is shutting down'));
+    lifecycle.cutRequests();
     hasEnded = await endWithin(cutGraceMs);
     server.closeAllConnections();
     await closed;

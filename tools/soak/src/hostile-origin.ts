@@ -183,7 +183,7 @@ export async function startHostileOrigin(): Promise<HostileOrigin> {
     http[kindOf(request.url ?? '')]?.answer(request, response);
   });
   // The fetcher lets go first: a connection that ends as it is used again would be a failure of nobody.
-  server.keepAliveTimeout = 60_000;
+  server.keepAliveTimeout = 0;
   const raw = createSocketServer((socket) => {
     let head = '';
     socket.on('data', (chunk) => {
