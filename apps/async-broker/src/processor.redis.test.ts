@@ -119,6 +119,15 @@ describe('an attempt that fails', () => {
   );
 
   it.concurrent(
+    'a repetition that the deadline cuts off: the status before it is the result',
+    async () => {
+      await using rig = await Rig.open({ script: [text(503, 'busy'), { beforeHeaders: 'hang' }] });
+      const outcome = await rig.outcome(await rig.submit({ timeoutMs: 4_000 }));
+      expect(outcome).toMatchObject(response(503, 'busy'));
+    },
+  );
+
+  it.concurrent(
     'gateway connection refused: repeated until the deadline, then 504 (table 5)',
     async () => {
       await using rig = await Rig.open();

@@ -52,6 +52,8 @@ const beginPatienceMs = 60_000;
 const keepAfterDeadlineMs = 60_000;
 /** A process that ends does not wait longer for Redis to take a request back; the sweeper finds it. */
 const handOverMs = 2_000;
+/** By then the deadline has passed by the clock of Redis too. */
+const overdueDelayMs = 100;
 const [shortestRefusalMs, longestRefusalMs] = [250, 1_000];
 
 /**
@@ -199,7 +201,9 @@ export class TicketRunner {
       case 'store':
         return this.#finish(hand, toOutcome(result as HttpAnswer));
       case 'fail':
-        return this.#fail(hand, decision.code, decision.message);
+        return isOverdue(result) && hand.request.retries > 0
+          ? this.#leaveToDeadline(hand)
+          : this.#fail(hand, decision.code, decision.message);
       case 'retry':
         return this.#retry(hand, result);
       case 'requeue':
@@ -226,12 +230,14 @@ export class TicketRunner {
       const pauseMs = askedPauseMs(answer);
       if (pauseMs !== undefined) this.#options.onLaneSaturated(request.lane, pauseMs);
     }
-    if (delayMs >= remainingMs) {
-      if (answer) return this.#finish(hand, toOutcome(answer));
-      return this.#fail(hand, 'DEADLINE_EXCEEDED', 'the deadline of the request has passed');
-    }
+    if (delayMs >= remainingMs && answer) return this.#finish(hand, toOutcome(answer));
     const last = answer && toOutcome(answer);
     return this.#park(hand, { isRetry: true, ...(last && { last }) }, { kind: 'delay', delayMs });
+  }
+
+  /** The record has the answer of an earlier attempt: it becomes the outcome when the ticket is asked for again. */
+  #leaveToDeadline(hand: Hand): Promise<TicketEnd> {
+    return this.#park(hand, { isRetry: false }, { kind: 'delay', delayMs: overdueDelayMs });
   }
 
   #fail(
@@ -282,6 +288,10 @@ export class TicketRunner {
 
 function toOutcome({ status, contentType, body }: HttpAnswer): ResponseOutcome {
   return { kind: 'response', status, ...(contentType !== undefined && { contentType }), body };
+}
+
+function isOverdue(attempt: Attempt): boolean {
+  return !isAnswer(attempt) && attempt.fault === 'deadline';
 }
 
 function askedPauseMs(attempt: Attempt): number | undefined {
