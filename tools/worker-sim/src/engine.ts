@@ -38,6 +38,7 @@ export interface EngineSetup {
 export class Engine {
   readonly config: EngineSetup['config'];
   readonly reader: () => Promise<PromptReader>;
+  #loading: Promise<PromptReader> | undefined;
   readonly kvPeer: SidePeer;
   readonly ecPeer: SidePeer;
   readonly bootstrapPort: number;
@@ -69,7 +70,7 @@ export class Engine {
     const { config } = setup;
     this.config = config;
     this.tuning = tuningOf(config);
-    this.reader = setup.reader;
+    this.reader = () => (this.#loading ??= setup.reader());
     this.kvPeer = setup.kvPeer;
     this.ecPeer = setup.ecPeer;
     this.bootstrapPort = setup.bootstrapPort;
@@ -187,13 +188,14 @@ export class Engine {
     return faults;
   }
 
-  /** Stops timers and connections of its own. */
+  /** Stops timers and connections of its own; what loads is there then. */
   async close(): Promise<void> {
     this.leases.reset();
     this.rooms.reset();
     this.embeddings.reset();
     this.clock.close();
     await this.agent.destroy();
+    await this.#loading?.catch(() => undefined);
   }
 }
 
