@@ -177,7 +177,8 @@ describe('the snippets of docs/async-requests.md', () => {
     return text;
   };
   const run = async (program: string, args: readonly string[]): Promise<string> => {
-    const env = { ...process.env, LLM_URL: stack.publicUrl };
+    // Node would colour the status.
+    const env = { ...process.env, FORCE_COLOR: '0', LLM_URL: stack.publicUrl };
     return (await promisify(execFile)(program, args, { env, timeout: 30_000 })).stdout;
   };
   let folder: string;
