@@ -17,23 +17,19 @@ const namespace = hasNamespace ? inNamespace(`ip addr add ${mediaAddress}/32 dev
 /** One more is not run: the type of its image is decided from the bytes, not from what the origin says. */
 const minDownloads = 19;
 
-/** Cases of one run that may be repeated. */
-const maxRepeated = 2;
-
 interface Result {
   name: string;
   outcome: 'ok' | 'failed' | 'skipped';
   lines: string[];
 }
 
-async function runSuite(wire: string, only: readonly string[] = []): Promise<Result[]> {
+async function runSuite(wire: string): Promise<Result[]> {
   const directory = await mkdtemp(join(tmpdir(), 'conformance-'));
   const file = join(directory, 'results.json');
   const coordinator = join(root, 'apps/coordinator/dist/main.js');
   const [program = '', ...args] = [
     ...[...namespace, process.execPath, join(root, 'tools/conformance/run.mjs')],
     ...['--wire', wire, '--json', file, ...(hasNamespace ? ['--media-address', mediaAddress] : [])],
-    ...only.flatMap((name) => ['--only', name]),
     ...['--command', `"${process.execPath}" "${coordinator}" --config {config}`],
   ];
   const suite = spawn(program, args, {
@@ -53,14 +49,6 @@ describe('the conformance suite', () => {
     'is passed on the %s wire',
     async (wire) => {
       const results = await runSuite(wire);
-      const failed = results.filter(({ outcome }) => outcome === 'failed');
-      // On a busy machine a late call of one case is taken for one of the next: a few may show alone that they pass.
-      if (failed.length > 0 && failed.length <= maxRepeated) {
-        const names = failed.map(({ name }) => name.split(' ', 1)[0] ?? name);
-        console.warn(`repeated alone: ${names.join(', ')}`);
-        const again = new Map((await runSuite(wire, names)).map((one) => [one.name, one]));
-        for (const one of failed) Object.assign(one, again.get(one.name));
-      }
       const of = (outcome: Result['outcome']) => results.filter((one) => one.outcome === outcome);
       expect(of('failed').map(({ name, lines }) => [name, ...lines].join('\n'))).toEqual([]);
       expect(of('ok').length).toBeGreaterThan(950);
