@@ -252,8 +252,9 @@ const filled = (value, places) =>
 
 async function runCase(entry, fake, port, places, coordinator, config) {
   const testCase = { ...entry.testCase, request: filled(entry.testCase.request, places) };
-  fake.begin(filled(testCase.script, places));
   const requests = [testCase.request, ...(testCase.then ?? [])];
+  const ids = requests.map(({ headers }) => headers?.['x-request-id']).filter(Boolean);
+  fake.begin(filled(testCase.script, places), ids);
   let result;
   for (const request of requests) result = await send(port, request);
   if (testCase.request.abort_after_ms !== undefined)

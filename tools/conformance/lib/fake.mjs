@@ -15,6 +15,9 @@ export class FakeUpstream {
   #open = new Set();
   #servers = [];
   #arrivals = new Map();
+  /** Request ids of the running case and of those before it. */
+  #ids = [];
+  #pastIds = new Set();
 
   async listen(mediaAddress) {
     this.render = `http://127.0.0.1:${await this.#serve('render', '127.0.0.1')}`;
@@ -32,7 +35,10 @@ export class FakeUpstream {
     }
   }
 
-  begin(script = {}) {
+  /** `ids` are the request ids that the case sends, if it does. */
+  begin(script = {}, ids = []) {
+    for (const id of this.#ids) this.#pastIds.add(id);
+    this.#ids = ids;
     this.calls = [];
     this.script = script;
     this.#arrivals.clear();
@@ -62,6 +68,10 @@ export class FakeUpstream {
 
   async #answer(service, request, response) {
     const headers = headerMap(request.rawHeaders);
+    if (this.#isLate(headers['x-request-id'])) {
+      response.destroy();
+      return;
+    }
     const phase =
       service === 'gateway'
         ? phaseHeaders.map((name) => headers[name]).find((v) => v !== undefined)
@@ -90,6 +100,15 @@ export class FakeUpstream {
     }
     call.text = Buffer.concat(parts).toString('utf8');
     await this.#play(call, pick(script, call, this.#arrivals), response);
+  }
+
+  /**
+   * Whether a call belongs to a case that is over. A leg that was aborted may have been written already, and is read
+   * here when the client has its answer and the next case has begun.
+   */
+  #isLate(id = '') {
+    const isOf = (own) => id === own || id.startsWith(`${own}-`);
+    return !this.#ids.some(isOf) && [...this.#pastIds].some(isOf);
   }
 
   async #play(call, answer, response) {
