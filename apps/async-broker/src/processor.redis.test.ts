@@ -175,7 +175,7 @@ describe('a cancellation (4.12)', () => {
     await using rig = await Rig.open({ isStarted: false });
     const first = await rig.submit({ body: Buffer.from('{"n":1}') });
     const second = await rig.submit({ body: Buffer.from('{"n":2}') });
-    expect(await rig.broker.cancel(first, 'delete')).toBe('queued');
+    expect(await rig.broker.cancel(first)).toBe('queued');
     expect(await rig.broker.fetch(first)).toEqual({ kind: 'unknown' });
     await rig.start();
     await rig.outcome(second);
@@ -188,7 +188,7 @@ describe('a cancellation (4.12)', () => {
       await using rig = await Rig.open({ script: { beforeHeaders: 'hang' } });
       const ref = await rig.submit();
       const call = await rig.upstream.received(0);
-      expect(await rig.broker.cancel(ref, 'delete')).toBe('active');
+      expect(await rig.broker.cancel(ref)).toBe('active');
       const deletedAt = performance.now();
       await call.ended;
       expect(performance.now() - deletedAt).toBeLessThan(1_000);
@@ -221,7 +221,7 @@ describe('a cancellation (4.12)', () => {
     await using rig = await Rig.open();
     const ref = await rig.submit();
     await rig.outcome(ref);
-    expect(await rig.broker.cancel(ref, 'delete')).toBe('deleted');
+    expect(await rig.broker.cancel(ref)).toBe('deleted');
     expect(await rig.broker.fetch(ref)).toEqual({ kind: 'unknown' });
     expect(rig.upstream.calls).toHaveLength(1);
   });
@@ -231,7 +231,7 @@ describe('a cancellation (4.12)', () => {
     await rig.submit({ id: 'x' });
     const call = await rig.upstream.received(0);
     await rig.redis.command('CLIENT', 'KILL', 'TYPE', 'pubsub');
-    await rig.broker.cancel({ tenant: 'team-a', id: 'x' }, 'delete');
+    await rig.broker.cancel({ tenant: 'team-a', id: 'x' });
     const at = performance.now();
     await call.ended;
     expect(performance.now() - at).toBeLessThan(2_500);

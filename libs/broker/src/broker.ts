@@ -1,4 +1,4 @@
-import { type CancelReason, type Dispatch } from './dispatch.ts';
+import { type Dispatch } from './dispatch.ts';
 import { type LaneWorker, type LaneWorkerOptions } from './lane-worker.ts';
 import { type RequestName, type RequestRef } from './names.ts';
 import {
@@ -61,11 +61,8 @@ export interface Broker extends AsyncDisposable {
   confirmFetch(ref: RequestRef): Promise<void>;
   /** Holds until the outcome, a limit, or the client's end. */
   wait(ref: RequestRef, options: WaitOptions): Promise<WaitEnd>;
-  /**
-   * Ends a request. `delete`: it is gone at once for clients. `disconnect`: it ends as CANCELLED unless it has an
-   * outcome. A worker that runs it is told.
-   */
-  cancel(name: RequestName, reason: CancelReason): Promise<CancelResult>;
+  /** Ends a request: it is gone at once for clients, and a worker that runs it is told. */
+  cancel(name: RequestName): Promise<CancelResult>;
   /** For workers. */
   readonly dispatch: Dispatch;
   /** Starts taking tickets; waits for the connection. Rejects with the signal's reason. */

@@ -79,7 +79,7 @@ describe('4.14 a cluster of three nodes (P20)', () => {
     for (const { name } of lanes) {
       expect((await broker.backlog(name)).open).toBe(0);
     }
-    expect(await broker.cancel(first, 'delete')).toBe('deleted');
+    expect(await broker.cancel(first)).toBe('deleted');
   });
 
   it('has each lane on one node, and takes its tickets there', async () => {
@@ -130,7 +130,7 @@ describe('4.14 a cluster of three nodes (P20)', () => {
     expect(await sweeper.sweep()).toBe(0);
     expect(sweeper.isLeader).toBe(true);
     await sweeper.close();
-    expect(await broker.cancel(ref, 'delete')).toBe('queued');
+    expect(await broker.cancel(ref)).toBe('queued');
     await told.promise;
     stop();
   });

@@ -139,7 +139,7 @@ describe('4.14 the rights that a user needs', () => {
     await done.promise;
     const end = await broker.wait(ref, { timeoutMs: 5_000, isCounted: true, signal: soon() });
     expect(end).toMatchObject({ kind: 'ready' });
-    expect(await broker.cancel(ref, 'delete')).toBe('deleted');
+    expect(await broker.cancel(ref)).toBe('deleted');
     const sweeper = broker.startSweeper();
     await sweeper.sweep();
     await sweeper.close();

@@ -97,7 +97,7 @@ describe('5 invariants', () => {
           clearTimeout(leave);
           if (end.kind === 'ready') await end.settle(random() < 0.5);
         }
-        if (random() < 0.15) await broker.cancel(name, 'delete');
+        if (random() < 0.15) await broker.cancel(name);
         await sleep(random() * 30);
       }
     };

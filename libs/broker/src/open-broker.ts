@@ -77,7 +77,7 @@ export function openBroker(options: BrokerOptions): Broker {
       await guard.run('touch', () => recordScript(core, 'touch', ref, args));
     },
     wait: (ref, waitOptions) => waits.wait(ref, waitOptions),
-    cancel: (name, reason) => guard.run('cancel', () => deleteRecord(core, name, reason)),
+    cancel: (name) => guard.run('cancel', () => deleteRecord(core, name)),
     dispatch,
     openLaneWorker: async (workerOptions, signal) => {
       await health.untilConnected(signal);

@@ -37,7 +37,7 @@ const calls: { what: string; call: (target: Broker) => Promise<unknown> }[] = [
   { what: 'submit', call: (target) => target.submit(submission(name)) },
   { what: 'fetch', call: (target) => target.fetch(name) },
   { what: 'confirmFetch', call: (target) => target.confirmFetch(ref) },
-  { what: 'cancel', call: (target) => target.cancel(name, 'delete') },
+  { what: 'cancel', call: (target) => target.cancel(name) },
   { what: 'begin', call: (target) => target.dispatch.begin(ref, 't') },
   { what: 'body', call: (target) => target.dispatch.body(ref) },
   { what: 'finish', call: (target) => target.dispatch.finish(ref, 't', answer('{}')) },

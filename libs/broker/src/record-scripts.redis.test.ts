@@ -132,7 +132,7 @@ describe('4.4 admit', () => {
 
   it('NEW: a deleted id runs again, and its old ticket does not', async () => {
     const ref = await accept(broker, { id: 'x' });
-    await broker.cancel(ref, 'delete');
+    await broker.cancel(ref);
     const again = await accept(broker, { id: 'x' });
     expect(again.kind).toBe('new');
     expect(await broker.dispatch.begin(ref, 't')).toEqual({ kind: 'gone' });
@@ -162,7 +162,7 @@ describe('4.4 admit', () => {
     const ref = await accept(broker, { id: 'x' });
     expect(await accept(broker, { id: 'x', tenant: 'tëam-b' })).toMatchObject({ kind: 'new' });
     expect(await broker.fetch({ tenant: 'other', id: 'x' })).toEqual({ kind: 'unknown' });
-    expect(await broker.cancel({ tenant: 'other', id: 'x' }, 'delete')).toBe('none');
+    expect(await broker.cancel({ tenant: 'other', id: 'x' })).toBe('none');
     expect(await broker.fetch(ref)).toMatchObject({ kind: 'pending' });
   });
 });
@@ -188,7 +188,7 @@ describe('4.4 begin', () => {
   it.each(['no record', 'another generation', 'a tombstone'])('GONE: %s', async (what) => {
     const ref = await accept(broker);
     if (what === 'no record') await bench.redis.del(recordKeys(ref)[0]);
-    if (what === 'a tombstone') await broker.cancel(ref, 'delete');
+    if (what === 'a tombstone') await broker.cancel(ref);
     const asked = what === 'another generation' ? { ...ref, generation: '00000000' } : ref;
     expect(await broker.dispatch.begin(asked, 't')).toEqual({ kind: 'gone' });
   });
@@ -241,7 +241,7 @@ describe('4.4 finish', () => {
   it('GONE: recreates nothing after a DELETE (failure table: DELETE races with finish)', async () => {
     const ref = await accept(broker);
     await broker.dispatch.begin(ref, 't');
-    expect(await broker.cancel(ref, 'delete')).toBe('active');
+    expect(await broker.cancel(ref)).toBe('active');
     expect(await broker.dispatch.finish(ref, 't', answer('late'))).toBe('gone');
     expect(await broker.fetch(ref)).toEqual({ kind: 'unknown' });
     expect(await exists(recordKeys(ref)[2])).toBe(0);
@@ -303,7 +303,7 @@ describe('4.4 park', () => {
     await broker.dispatch.finish(done, 't', answer('{}'));
     expect(await broker.dispatch.park(done, 't', { isRetry: true })).toBe('done');
     const gone = await accept(broker);
-    await broker.cancel(gone, 'delete');
+    await broker.cancel(gone);
     expect(await broker.dispatch.park(gone, 't', { isRetry: true })).toBe('gone');
     expect(
       await broker.dispatch.standings([
@@ -317,25 +317,25 @@ describe('4.4 park', () => {
 describe('4.4 cancel', () => {
   it('1.9 queued: the ticket goes and a tombstone of 60 s stays (C34)', async () => {
     const ref = await accept(broker);
-    expect(await broker.cancel(ref, 'delete')).toBe('queued');
+    expect(await broker.cancel(ref)).toBe('queued');
     expect(await broker.fetch(ref)).toEqual({ kind: 'unknown' });
     expect(await tickets()).toBe(0);
     expect(await bench.redis.pttl(recordKeys(ref)[0])).toBeLessThanOrEqual(60_000);
     expect(await exists(recordKeys(ref)[1])).toBe(0);
     expect(await bench.redis.zcard(tenantOpenKey('team-a'))).toBe(0);
-    expect(await broker.cancel(ref, 'delete')).toBe('none');
+    expect(await broker.cancel(ref)).toBe('none');
   });
 
   it('1.9 ready: the result goes (C31), of its own tenant only (C30)', async () => {
     const ref = await accept(broker);
     await broker.dispatch.finish(ref, '', answer('{}'));
-    expect(await broker.cancel({ ...ref, tenant: 'other' }, 'delete')).toBe('none');
-    expect(await broker.cancel(ref, 'delete')).toBe('deleted');
+    expect(await broker.cancel({ ...ref, tenant: 'other' })).toBe('none');
+    expect(await broker.cancel(ref)).toBe('deleted');
     expect(await bench.redis.exists(...recordKeys(ref))).toBe(0);
   });
 
   it('1.9 unknown: nothing', async () => {
-    expect(await broker.cancel({ tenant: 't', id: 'never' }, 'delete')).toBe('none');
+    expect(await broker.cancel({ tenant: 't', id: 'never' })).toBe('none');
     expect(await bench.redis.keys('*never*')).toEqual([]);
   });
 });

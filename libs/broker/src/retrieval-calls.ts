@@ -78,12 +78,8 @@ export async function fetchRecord(
 }
 
 /** `Broker.cancel` for DELETE, unguarded. */
-export async function deleteRecord(
-  core: Core,
-  name: RequestName,
-  reason: CancelReason,
-): Promise<CancelResult> {
-  const [what, lane, generation] = await cancelScript(core, name, '', reason, 'drop');
+export async function deleteRecord(core: Core, name: RequestName): Promise<CancelResult> {
+  const [what, lane, generation] = await cancelScript(core, name, '', 'delete', 'drop');
   if (what === 'NONE') {
     return 'none';
   }

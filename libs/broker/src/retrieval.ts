@@ -53,6 +53,6 @@ export type WaitEnd =
 
 /**
  * What a cancellation met. `queued` and `active`: it will get no result. `deleted`: it had one, which is gone. `kept`:
- * it has one, which stays (reason `disconnect`). `none`: nothing was there; clients are told the same.
+ * it goes on, or has one which stays (a waiter left). `none`: nothing was there; clients are told the same.
  */
 export type CancelResult = 'queued' | 'active' | 'deleted' | 'kept' | 'none';

@@ -121,7 +121,7 @@ describe('4.11 a held wait', () => {
     const ref = await accept(broker, { mode: 'wait' });
     const held = wait(ref);
     await subscribed();
-    await broker.cancel(ref, 'delete');
+    await broker.cancel(ref);
     expect(await held).toEqual({ kind: 'unknown' });
     expect(await wait({ ...ref, id: 'never' }, { isCounted: false })).toEqual({ kind: 'unknown' });
   });
@@ -186,7 +186,7 @@ describe('4.12 a client that leaves', () => {
     const stop = broker.dispatch.onCancel((_ref, reason) => told.resolve(reason));
     await subscribed();
     await broker.dispatch.begin(ref, 't');
-    expect(await broker.cancel(ref, 'delete')).toBe('active');
+    expect(await broker.cancel(ref)).toBe('active');
     expect(await told.promise).toBe('delete');
     expect(await broker.dispatch.standings([{ ref, token: 't' }])).toEqual(['gone']);
     stop();

@@ -150,6 +150,9 @@ export class MediaFetcher {
   ): Promise<MediaResult[]> {
     const total = new TotalBudget(options.maxTotalDownloadBytes);
     total.add(options.inlineBytes ?? 0);
+    if (refs.length === 0) {
+      return [];
+    }
     const groups = this.#group(refs, options, total);
     const results = new Array<MediaResult>(refs.length);
     const reservations: Reservation[] = [];

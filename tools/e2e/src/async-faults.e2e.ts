@@ -77,7 +77,7 @@ describe('several workers', () => {
     await using rig = await AsyncRig.open({ beforeHeaders: 'hang' }, 2);
     const refs = await Promise.all([rig.submit(), rig.submit()]);
     const calls = [await rig.target.received(0), await rig.target.received(1)];
-    for (const ref of refs) await rig.broker.cancel(ref, 'delete');
+    for (const ref of refs) await rig.broker.cancel(ref);
     await Promise.all(calls.map(({ ended }) => ended));
     expect(calls.map(({ aborted }) => aborted)).toEqual([true, true]);
     expect(await rig.broker.fetch(refs[0] ?? { tenant: '', id: '' })).toEqual({ kind: 'unknown' });

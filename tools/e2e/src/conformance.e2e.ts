@@ -33,8 +33,8 @@ async function runSuite(wire: string): Promise<Result[]> {
     ...['--command', `"${process.execPath}" "${coordinator}" --config {config}`],
   ];
   const suite = spawn(program, args, {
-    // The suite is plain JavaScript; what Jest needs of Node would reach the coordinators too.
-    env: { ...process.env, NODE_OPTIONS: '' },
+    // The suite is plain JavaScript; what Jest needs of Node would reach the coordinators too. They start a hundred times.
+    env: { ...process.env, NODE_OPTIONS: '', NODE_COMPILE_CACHE: join(directory, 'compiled') },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const [problems] = await Promise.all([text(suite.stderr), once(suite, 'close')]);

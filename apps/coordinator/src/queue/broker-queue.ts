@@ -47,7 +47,7 @@ export function brokerQueue(
       }
     },
     async cancel(name) {
-      await asked(broker.cancel(name, 'delete'));
+      await asked(broker.cancel(name));
     },
     acquireQuota: (tenant) => broker.dispatch.acquireQuota(tenant),
   };
