@@ -1,10 +1,9 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { prose } from './bodies.ts';
 import { CascadeProcess, freePort, pinLoad } from './cascade-process.ts';
 import { cpuMs } from './cpu-time.ts';
 import { median } from './median.ts';
@@ -14,6 +13,7 @@ const inRepository = (path: string): string =>
   fileURLToPath(new URL(`../../../${path}`, import.meta.url));
 const shimMain = inRepository('apps/render-shim/dist/main.js');
 const photo = inRepository('libs/render/src/testdata/images/files/s-1024x768.jpg');
+const documents = inRepository('docs');
 const path = '/v1/chat/completions/render';
 
 interface RenderCase {
@@ -28,20 +28,47 @@ interface RenderCase {
 const chat = (content: unknown, extra: object = {}): Buffer =>
   Buffer.from(JSON.stringify({ ...extra, messages: [{ role: 'user', content }] }));
 
+/** The first so many characters of our documentation: text as people write it. */
+function documentation(characters: number): string {
+  const files = readdirSync(documents, { recursive: true, encoding: 'utf8' });
+  const pages = files.filter((file) => file.endsWith('.md')).sort();
+  const text = pages.map((file) => readFileSync(join(documents, file), 'utf8')).join('\n');
+  return text.slice(0, characters);
+}
+
+/** A photo; no two of a request are the same file, so that none is made once for both. */
+function photoPart(number: number): object {
+  // Bytes behind the end of a picture do not show.
+  const file = Buffer.concat([readFileSync(photo), Buffer.from(String(number))]);
+  const url = `data:image/jpeg;base64,${file.toString('base64')}`;
+  return { type: 'image_url', image_url: { url } };
+}
+
 function cases(): RenderCase[] {
-  const url = `data:image/jpeg;base64,${readFileSync(photo).toString('base64')}`;
   const images = (count: number, extra?: object): Buffer =>
     chat(
       [
-        ...Array.from({ length: count }, () => ({ type: 'image_url', image_url: { url } })),
+        ...Array.from({ length: count }, (_, number) => photoPart(number)),
         { type: 'text', text: 'What is this?' },
       ],
       extra,
     );
   const cheap = { mm_payload: 'none' };
   return [
-    { name: 'chat, 416 tokens', body: chat(prose(2_030)), requests: 400, vllm: 3.1, goal: 1 },
-    { name: 'chat, 33k tokens', body: chat(prose(167_200)), requests: 20, vllm: 67, goal: 35 },
+    {
+      name: 'chat, 416 tokens',
+      body: chat(documentation(1_690)),
+      requests: 400,
+      vllm: 3.1,
+      goal: 1,
+    },
+    {
+      name: 'chat, 33k tokens',
+      body: chat(documentation(121_000)),
+      requests: 20,
+      vllm: 67,
+      goal: 35,
+    },
     { name: 'one image, tensors', body: images(1), requests: 30, vllm: 18.5, goal: 9 },
     { name: 'one image, none', body: images(1, cheap), requests: 200, vllm: 7, goal: 3.5 },
     { name: 'four images, tensors', body: images(4), requests: 10, vllm: 55, goal: 28 },
