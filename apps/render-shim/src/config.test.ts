@@ -33,7 +33,11 @@ describe('the configuration', () => {
       drainDelayMs: 0,
       bearerTokens: [],
       requestTimeoutMs: 60_000,
-      workers: { queue: 256, cache: { tokenBytes: 67_108_864, tensorBytes: 0 } },
+      workers: {
+        queue: 256,
+        memoryBytes: 1_073_741_824,
+        cache: { tokenBytes: 67_108_864, tensorBytes: 0 },
+      },
       models: [{ mode: 'embedded', profile: { maxImages: 32, maxImagePixels: 50_000_000 } }],
     });
   });
@@ -42,7 +46,8 @@ describe('the configuration', () => {
     const path = file(`
 listen: 127.0.0.1:9000
 drain_delay: 5s
-limits: { max_body_bytes: 1000, max_images: 2, max_queue: 3 }
+limits: { max_body_bytes: 1000, max_images: 2, max_queue: 3, mem_budget_mb: 2 }
+cache: { tenant_header: X-Tenant }
 workers: { text: 2, image: auto }
 models:
   - id: big
@@ -58,7 +63,8 @@ models:
       listen: { host: '127.0.0.1', port: 9000 },
       drainDelayMs: 5_000,
       maxBodyBytes: 1000,
-      workers: { queue: 3, text: 2 },
+      tenantHeader: 'x-tenant',
+      workers: { queue: 3, text: 2, memoryBytes: 2_097_152 },
       models: [
         {
           mode: 'embedded',

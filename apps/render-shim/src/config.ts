@@ -8,6 +8,7 @@ import {
   integer,
   nearestName,
   setting,
+  text,
   textList,
 } from '@llm-d/config';
 import { type WorkerLimits } from '@llm-d/render';
@@ -27,6 +28,8 @@ export interface ShimConfig {
   readonly requestTimeoutMs: number;
   readonly shutdownTimeoutMs: number;
   readonly drainDelayMs: number;
+  /** Name in lower case of the header whose values tell tenants apart in the caches; undefined = all share them. */
+  readonly tenantHeader: string | undefined;
   /** Asked for below `/v1`; empty = open. */
   readonly bearerTokens: readonly string[];
   readonly workers: WorkerLimits;
@@ -58,6 +61,7 @@ const shimFile = z.strictObject({
       max_images: integer('a positive number of images', 1).prefault(32),
       max_image_pixels: integer('a positive number of pixels', 1).prefault(50_000_000),
       max_queue: integer('a positive number', 1).prefault(256),
+      mem_budget_mb: integer('a positive number of MiB', 1).prefault(1024),
       request_timeout: duration.prefault('60s'),
     })
     .prefault({}),
@@ -65,6 +69,7 @@ const shimFile = z.strictObject({
     .strictObject({
       token_bytes: integer('a number of bytes, 0 for no cache', 0).prefault(67_108_864),
       tensor_bytes: integer('a number of bytes, 0 for no cache', 0).prefault(0),
+      tenant_header: text.optional(),
     })
     .prefault({}),
   workers: z.strictObject({ text: workers('texts'), image: workers('threads') }).prefault({}),
@@ -118,7 +123,9 @@ export function loadShimConfig(
     shutdownTimeoutMs: data.shutdown_timeout,
     drainDelayMs: data.drain_delay,
     bearerTokens: environment[TOKENS_VARIABLE]?.split(',') ?? data.auth.bearer_tokens,
+    tenantHeader: data.cache.tenant_header?.toLowerCase(),
     workers: {
+      memoryBytes: data.limits.mem_budget_mb * 2 ** 20,
       queue: data.limits.max_queue,
       cache: { tokenBytes: data.cache.token_bytes, tensorBytes: data.cache.tensor_bytes },
       ...(data.workers.text !== 'auto' && { text: data.workers.text }),

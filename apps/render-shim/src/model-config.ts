@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 
 import { boolean, duration, integer, oneOf, setting, text, textList } from '@llm-d/config';
-import { type JsonObject, type JsonValue, type ProfileOptions } from '@llm-d/render';
+import { type JsonObject, type JsonValue, PIXEL_DTYPES, type ProfileOptions } from '@llm-d/render';
 import { z } from 'zod';
 
 /** One entry of `models`. */
@@ -59,7 +59,8 @@ export const modelEntry = z
         scheme: oneOf('flat', 'nested', 'framed').optional(),
       })
       .optional(),
-    pixel_dtype: oneOf('uint8', 'bfloat16').optional(),
+    pixel_dtype: oneOf(...PIXEL_DTYPES).optional(),
+    strict_placeholders: boolean.optional(),
     enable_auto_tool_choice: boolean.optional(),
     tool_parser: oneOf('hermes').optional(),
     exclude_tools_when_tool_choice_none: boolean.optional(),
@@ -138,6 +139,7 @@ function profileOptions(entry: ModelEntry, base: string): ProfileOptions {
     hashAlgorithm: entry.hash?.algorithm,
     hashScheme: entry.hash?.scheme,
     pixelDtype: entry.pixel_dtype,
+    strictPlaceholders: entry.strict_placeholders,
     enableAutoToolChoice: entry.enable_auto_tool_choice,
     toolParser: entry.tool_parser,
     excludeToolsWhenToolChoiceNone: entry.exclude_tools_when_tool_choice_none,

@@ -16,8 +16,15 @@ const routeOfPath = new Map<string, ModelRoute>(
   (Object.keys(modelRoutes) as ModelRoute[]).map((route) => [modelRoutes[route], route]),
 );
 
-/** Milliseconds that a request may take until its answer starts. */
-export const requestTimeout = Symbol('requestTimeout');
+/** How requests are taken. */
+export interface EdgeSettings {
+  /** Until the answer of a request starts. */
+  readonly requestTimeoutMs: number;
+  /** Name in lower case of the header whose values tell tenants apart; undefined where all share the caches. */
+  readonly tenantHeader: string | undefined;
+}
+
+export const edgeSettings = Symbol('edgeSettings');
 
 /** vLLM's render API: bytes of an OpenAI request in, token ids and image features out. */
 @Controller()
@@ -29,7 +36,7 @@ export class RenderController {
     private readonly models: ModelTable,
     private readonly metrics: RenderMetrics,
     private readonly lifecycle: Lifecycle,
-    @Inject(requestTimeout) private readonly requestTimeoutMs: number,
+    @Inject(edgeSettings) private readonly settings: EdgeSettings,
   ) {}
 
   @Post(Object.values(modelRoutes))
@@ -43,9 +50,10 @@ export class RenderController {
     const measure = this.metrics.begin(route);
     const gone = callerGone(reply, this.lifecycle);
     const late = new AbortController();
+    const { requestTimeoutMs, tenantHeader } = this.settings;
     const timer = setTimeout(() => {
-      if (sink.status === 0) late.abort(tooLate(this.requestTimeoutMs));
-    }, this.requestTimeoutMs);
+      if (sink.status === 0) late.abort(tooLate(requestTimeoutMs));
+    }, requestTimeoutMs);
     try {
       requireJson(request);
       const backend = this.models.choose(body);
@@ -57,6 +65,7 @@ export class RenderController {
           requestId: givenId(request),
           headers: request.headers,
           kwargsLists: request.headers['x-render-compat'] === 'lists',
+          tenant: tenantHeader === undefined ? '' : String(request.headers[tenantHeader] ?? ''),
           signal: AbortSignal.any([gone, late.signal]),
         },
         sink,

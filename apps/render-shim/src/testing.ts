@@ -24,6 +24,7 @@ export async function startShim(
     readonly workers?: WorkerLimits;
     readonly bearerTokens?: readonly string[];
     readonly requestTimeoutMs?: number;
+    readonly tenantHeader?: string;
   } = {},
 ): Promise<RunningShim> {
   const log: string[] = [];
@@ -44,6 +45,7 @@ export async function startShim(
     metrics,
     logger,
     bearerTokens: options.bearerTokens ?? [],
+    tenantHeader: options.tenantHeader,
     requestTimeoutMs: options.requestTimeoutMs ?? 60_000,
     maxBodyBytes: options.maxBodyBytes ?? 64 << 20,
   });

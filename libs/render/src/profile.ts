@@ -67,6 +67,8 @@ export interface ProfileOptions {
   readonly maxImagePixels?: number;
   /** Element type of image tensors; must be what the workers read. Default uint8. */
   readonly pixelDtype?: PixelDtype;
+  /** Refuse prompts with more image placeholders than images, which are text of a user. Default false, as upstream. */
+  readonly strictPlaceholders?: boolean;
   /** Accept `tool_choice` other than `none`; the workers then need a tool parser. Default true. */
   readonly enableAutoToolChoice?: boolean;
   /** The workers' tool parser, where it changes `sampling_params` of requests with tools. */
@@ -90,6 +92,8 @@ export interface Profile {
   readonly tokenizer: Tokenizer;
   readonly contentFormat: 'auto' | 'auto-legacy' | ContentFormat;
   readonly imagePlaceholder: string;
+  /** Placeholder that must stand for an image each time; undefined where users may write it. */
+  readonly strictPlaceholderId: number | undefined;
   readonly specialTokens: ReadonlyMap<string, Value>;
   readonly samplingDefaults: SamplingDefaults;
   readonly enableAutoToolChoice: boolean;
@@ -137,6 +141,10 @@ export async function loadProfile(
     tokenizer: await loadTokenizer(files, workers, options.tokenizer),
     contentFormat: options.contentFormat ?? settings.content_format ?? 'auto',
     imagePlaceholder: settings.image_placeholder ?? IMAGE_PLACEHOLDER,
+    strictPlaceholderId:
+      (options.strictPlaceholders ?? settings.strict_placeholders)
+        ? modelConfig.image_token_id
+        : undefined,
     specialTokens: specialTokens(files.tokenizerConfig),
     samplingDefaults: samplingDefaults(files.generationConfig),
     enableAutoToolChoice: options.enableAutoToolChoice ?? true,

@@ -1,5 +1,6 @@
 import { type Truncation } from './chat/common-fields.ts';
 import { badRequest } from './errors.ts';
+import { type RenderCaller } from './render-notes.ts';
 import { type Encoded } from './tokenizer/tokenizer-engine.ts';
 import { type Tokenizer } from './tokenizer/tokenizer.ts';
 
@@ -7,12 +8,11 @@ import { type Tokenizer } from './tokenizer/tokenizer.ts';
 const MAX_CHARACTERS_PER_TOKEN = 16;
 
 /** How a prompt becomes ids. */
-export interface EncodeRequest {
+export interface EncodeRequest extends RenderCaller {
   readonly addSpecialTokens: boolean;
   readonly withOffsets: boolean;
   readonly truncation: Truncation | undefined;
   readonly maxModelLen: number;
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** Tokenizes a prompt, after a cheap check of its length and before the exact one. */

@@ -1,13 +1,14 @@
 import { type EncodeGate } from '../encode-gate.ts';
 import { badRequest } from '../errors.ts';
 import { type RenderCache } from '../render-cache.ts';
+import { type RenderCaller } from '../render-notes.ts';
 import { NativeEngine, nativeLibrary } from './native-engine.ts';
 import { ScriptEngine } from './script-engine.ts';
 import { type Encoded, type TokenizerChoice, type TokenizerEngine } from './tokenizer-engine.ts';
+import { WordCache } from './word-cache.ts';
 
 /** Shorter texts take about a millisecond and do not wait for long ones. */
 const SHORT_TEXT_CHARACTERS = 8192;
-const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /** Where long texts wait, and known ones are remembered. */
 export interface TokenizerWorkers {
@@ -18,7 +19,7 @@ export interface TokenizerWorkers {
 /** Tells tokenizers apart in the cache that they share. */
 let tokenizers = 0;
 
-/** The tokenizer of a profile. Encoding never runs on the event loop. */
+/** The tokenizer of a profile. Nothing that takes long runs on the event loop. */
 export class Tokenizer {
   private readonly engine: TokenizerEngine;
   private readonly size: number;
@@ -44,25 +45,29 @@ export class Tokenizer {
   /** Ids of a text. A lone surrogate has no bytes to tokenize and is refused, as upstream does. */
   async encode(
     text: string,
-    options: {
+    options: RenderCaller & {
       readonly addSpecialTokens: boolean;
       readonly withOffsets?: boolean;
-      /** A text that waits for its turn is dropped when it aborts. */
-      readonly signal?: AbortSignal | undefined;
     },
   ): Promise<Encoded> {
-    if (LONE_SURROGATE.test(text)) {
+    if (!text.isWellFormed()) {
       throw badRequest('the text holds a lone surrogate, which has no UTF-8 form');
     }
-    const { addSpecialTokens, withOffsets = false, signal } = options;
+    const { addSpecialTokens, withOffsets = false, signal, notes, tenant = '' } = options;
     if (text === '' && !addSpecialTokens) {
       return { ids: new Uint32Array(), offsets: withOffsets ? [] : undefined };
     }
     const { cache, gate } = this.workers;
+    const scope = `${this.scope} ${addSpecialTokens} ${withOffsets} ${tenant}`;
     const encode = () => this.engine.encode(text, addSpecialTokens, withOffsets);
-    return cache.encoded(`${this.scope} ${addSpecialTokens} ${withOffsets}`, text, () =>
-      text.length <= SHORT_TEXT_CHARACTERS ? encode() : gate.run(encode, signal),
-    );
+    const inTurn = () =>
+      text.length <= SHORT_TEXT_CHARACTERS ? encode() : gate.run(encode, signal);
+    const startedAt = performance.now();
+    try {
+      return await cache.encoded(scope, text, inTurn, notes);
+    } finally {
+      notes?.spent('tokenize', startedAt);
+    }
   }
 
   /** Text of ids, special tokens included; unknown ids give nothing. */
@@ -86,5 +91,5 @@ async function loadEngine(definition: string, choice: TokenizerChoice): Promise<
   const library = choice === 'javascript' ? undefined : await nativeLibrary(choice === 'native');
   return library === undefined
     ? ScriptEngine.load(definition)
-    : new NativeEngine(library.Tokenizer.fromString(definition));
+    : new NativeEngine(library.Tokenizer.fromString(definition), WordCache.for(definition));
 }
