@@ -29,7 +29,12 @@ const configs = {
   text: [text()],
   trusting: [text({ trustRequestChatTemplate: true, enableAutoToolChoice: true })],
   vision: [{ mode: 'embedded', profile: vision }],
-  trustingVision: [{ mode: 'embedded', profile: { ...vision, trustRequestMmKwargs: true, strictPlaceholders: true } }],
+  trustingVision: [
+    {
+      mode: 'embedded',
+      profile: { ...vision, trustRequestMmKwargs: true, strictPlaceholders: true },
+    },
+  ],
   two: [text(), { mode: 'embedded', profile: { ...bare, servedModelNames: ['bare'] } }],
 } as const satisfies Record<string, readonly ModelConfig[]>;
 
