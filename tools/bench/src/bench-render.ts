@@ -57,14 +57,14 @@ function cases(): RenderCase[] {
   return [
     {
       name: 'chat, 416 tokens',
-      body: chat(documentation(1_690)),
+      body: chat(documentation(1_560)),
       requests: 400,
       vllm: 3.1,
       goal: 1,
     },
     {
       name: 'chat, 33k tokens',
-      body: chat(documentation(121_000)),
+      body: chat(documentation(171_000)),
       requests: 20,
       vllm: 67,
       goal: 35,
@@ -122,6 +122,13 @@ async function longestHold(shim: CascadeProcess, tests: readonly RenderCase[]): 
   return Number(seconds) * 1000;
 }
 
+/** Sends a request of four images twenty times at once; throws when one is refused or a thread had to be replaced. */
+async function burst(shim: CascadeProcess, body: Buffer): Promise<void> {
+  await Promise.all(Array.from({ length: 20 }, () => post(shim, body)));
+  const [, restarts] = /^render_worker_restarts (\d+)$/m.exec(await scrape(shim)) ?? [];
+  if (restarts !== '0') throw new Error(`${restarts} image threads were replaced`);
+}
+
 /** Metrics; reading them starts the measurement of the event loop anew. */
 async function scrape(shim: CascadeProcess): Promise<string> {
   const { body } = await shim.pool.request({ method: 'GET', path: '/metrics' });
@@ -162,8 +169,10 @@ export async function benchRender(args: string[]): Promise<void> {
     for (const test of tests) rows.push(await measure(shim, test, Number(values.rounds ?? 5)));
     printTable(['request', 'tokens', 'answer KB', 'CPU ms', 'least', 'goal', 'vLLM 0.33'], rows);
     const hold = await longestHold(shim, tests);
+    const fourImages = tests.find(({ name }) => name === 'four images, tensors');
+    if (fourImages !== undefined) await burst(shim, fourImages.body);
     console.log(
-      `\nready after ${readyMs.toFixed(0)} ms, event loop held for ${hold.toFixed(0)} ms at most, peak memory ${peakMemoryMb(shim.pid).toFixed(0)} MB${isPinned ? '' : ' (not pinned to a core)'}`,
+      `\nready after ${readyMs.toFixed(0)} ms, event loop held for ${hold.toFixed(0)} ms at most, peak memory ${peakMemoryMb(shim.pid).toFixed(0)} MB with 80 images at once${isPinned ? '' : ' (not pinned to a core)'}`,
     );
   } finally {
     await shim.stop();

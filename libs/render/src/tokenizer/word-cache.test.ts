@@ -63,7 +63,7 @@ describe('WordCache', () => {
   it('asks for unknown words that stand together as one text', async () => {
     const words = cache();
     const { asked, encode } = characters();
-    const long = (letter: string): string => ` ${letter.repeat(60)}`;
+    const long = (letter: string): string => ` ${letter.repeat(300)}`;
     const text = `a${long('b')}${long('c')} a${long('d')}`;
     expect([...(await words.encode(text, encode))]).toEqual(codes(text));
     expect(asked).toEqual([
@@ -75,7 +75,7 @@ describe('WordCache', () => {
   it('gives other requests a turn during a long text', async () => {
     const words = cache();
     const { encode } = characters();
-    const text = 'word'.concat(' word'.repeat(40_000));
+    const text = 'word'.concat(' word'.repeat(10_000));
     await words.encode(text, encode);
     let turns = 0;
     const count = setInterval(() => turns++, 0);

@@ -5,13 +5,13 @@ import { z } from 'zod';
 /** Words that are remembered; past it all are forgotten. */
 const MAX_WORDS = 65_536;
 /** Longer words hardly come again. */
-const MAX_WORD_CHARACTERS = 48;
+const MAX_WORD_CHARACTERS = 256;
 /** New words that are remembered of one text: each costs a call of the library. */
 const MAX_LEARNT = 1024;
 /** Longer texts are not cut into words. */
 const MAX_TEXT_CHARACTERS = 1 << 20;
 /** Words that are looked up until other requests get a turn. */
-const WORDS_PER_TURN = 16_384;
+const WORDS_PER_TURN = 4096;
 
 const DELETE = 0x7f;
 const BLANK = 0x20;
