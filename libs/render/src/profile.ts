@@ -15,10 +15,12 @@ import { ChatTemplate } from './template/chat-template.ts';
 import { type ContentFormat } from './template/content-format.ts';
 import { rebuildLlamaTokenizer } from './tokenizer/llama-tokenizer.ts';
 import { type TokenizerChoice } from './tokenizer/tokenizer-engine.ts';
-import { Tokenizer, type TokenizerWorkers } from './tokenizer/tokenizer.ts';
+import { type BosPolicy, Tokenizer, type TokenizerWorkers } from './tokenizer/tokenizer.ts';
 
 /** Beside `src` and `dist` alike. */
 const DEFAULT_DIRECTORY = fileURLToPath(new URL('../profiles/qwen3-vl', import.meta.url));
+/** Real text has far fewer. */
+const DEFAULT_CHARACTERS_PER_TOKEN = 16;
 const DEFAULT_MAX_IMAGES = 32;
 const DEFAULT_MAX_IMAGE_PIXELS = 50_000_000;
 /** The geometry rules of this package hold for these. */
@@ -54,6 +56,8 @@ export interface ProfileOptions {
   readonly servedModelNames?: readonly string[];
   /** Library that tokenizes; default `auto`. */
   readonly tokenizer?: TokenizerChoice;
+  /** Whether texts with special tokens start with the one of the beginning; default `auto`, as the tokenizer has it. */
+  readonly bos?: BosPolicy;
   /** Name that enters image hashes: the workers' model argument, not an alias. */
   readonly hashModelId?: string;
   readonly hashAlgorithm?: HashAlgorithm;
@@ -61,6 +65,8 @@ export interface ProfileOptions {
   readonly contentFormat?: 'auto' | 'auto-legacy' | ContentFormat;
   /** Context length in tokens. */
   readonly maxModelLen?: number;
+  /** Characters per token of the context from which a prompt is refused unread, and a template stopped; default 16. */
+  readonly maxCharactersPerToken?: number;
   /** Images per request. */
   readonly maxImages?: number;
   /** Pixels per image. */
@@ -89,6 +95,8 @@ export interface Profile {
   /** Name of the model as its workers know it. */
   readonly rootName: string;
   readonly maxModelLen: number;
+  /** Longer prompts are refused before they are tokenized, and templates that print more are stopped. */
+  readonly maxCharactersPerToken: number;
   readonly tokenizer: Tokenizer;
   readonly contentFormat: 'auto' | 'auto-legacy' | ContentFormat;
   readonly imagePlaceholder: string;
@@ -138,7 +146,8 @@ export async function loadProfile(
     modelIds: names,
     rootName,
     maxModelLen,
-    tokenizer: await loadTokenizer(files, workers, options.tokenizer),
+    maxCharactersPerToken: options.maxCharactersPerToken ?? DEFAULT_CHARACTERS_PER_TOKEN,
+    tokenizer: await loadTokenizer(files, workers, options),
     contentFormat: options.contentFormat ?? settings.content_format ?? 'auto',
     imagePlaceholder: settings.image_placeholder ?? IMAGE_PLACEHOLDER,
     strictPlaceholderId:
@@ -160,19 +169,19 @@ export async function loadProfile(
 
 /** Of all Llama classes and types it is this pair whose file transformers does not take as it is. */
 async function loadTokenizer(
-  { tokenizerFile, tokenizerConfig, modelConfig }: ProfileFiles,
+  { tokenizerFile, tokenizerConfig, modelConfig, settings }: ProfileFiles,
   workers: TokenizerWorkers,
-  choice: TokenizerChoice | undefined,
+  options: ProfileOptions,
 ): Promise<Tokenizer> {
   const isRebuilt =
     modelConfig.model_type === 'llama' &&
     /^LlamaTokenizer(?:Fast)?$/.test(tokenizerConfig.tokenizer_class ?? '');
   const definition = await readFile(tokenizerFile, 'utf8');
-  return Tokenizer.load(
-    isRebuilt ? rebuildLlamaTokenizer(definition) : definition,
-    workers,
-    choice,
-  );
+  return Tokenizer.load(isRebuilt ? rebuildLlamaTokenizer(definition) : definition, workers, {
+    choice: options.tokenizer,
+    bos: options.bos ?? settings.bos,
+    bosToken: tokenText(tokenizerConfig['bos_token']),
+  });
 }
 
 function placeholderId({ modelConfig, preprocessorConfig }: ProfileFiles, name: string): number {

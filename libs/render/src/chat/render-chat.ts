@@ -20,9 +20,6 @@ import { type RequestFields } from './request-fields.ts';
 import { acceptedKwargs, templateKwargs } from './template-variables.ts';
 import { readTools, type ToolSettings } from './tools.ts';
 
-/** Characters a template may print per token of context. */
-const MAX_CHARACTERS_PER_TOKEN = 16;
-
 /** A chat as tokens, before its length is checked. */
 export interface ChatTokens {
   readonly prompt: Pick<
@@ -124,6 +121,7 @@ export async function tokenizeChat(
     withOffsets: wantsOffsets && images.length === 0,
     truncation,
     maxModelLen: maxTokens,
+    maxCharactersPerToken: profile.maxCharactersPerToken,
     ...caller,
   });
   refuseSurplus(ids, images.length, profile);
@@ -196,7 +194,7 @@ function renderTemplate(
   const render = (shown: JsonObject[]): string =>
     template.render(
       variables.set('messages', fromJson(shown)),
-      profile.maxModelLen * MAX_CHARACTERS_PER_TOKEN,
+      profile.maxModelLen * profile.maxCharactersPerToken,
     );
   if (kwargs.get('continue_final_message') !== true) return render(messages);
   const marked = markFinalMessage(messages);

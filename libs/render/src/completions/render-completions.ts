@@ -40,6 +40,7 @@ export async function renderCompletions(
     withOffsets: wantsOffsets,
     truncation,
     maxModelLen,
+    maxCharactersPerToken: profile.maxCharactersPerToken,
     ...caller,
   };
   const rendered: RenderedPrompt[] = [];

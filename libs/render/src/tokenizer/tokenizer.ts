@@ -16,6 +16,17 @@ export interface TokenizerWorkers {
   readonly cache: RenderCache;
 }
 
+/** Whether texts with special tokens start with the one of the beginning: `auto` leaves it to the tokenizer's own rule. */
+export type BosPolicy = 'auto' | 'always' | 'never';
+
+/** How a tokenizer is loaded. */
+export interface TokenizerOptions {
+  readonly choice?: TokenizerChoice | undefined;
+  readonly bos?: BosPolicy | undefined;
+  /** Text of the token of the beginning. */
+  readonly bosToken?: string | undefined;
+}
+
 /** Tells tokenizers apart in the cache that they share. */
 let tokenizers = 0;
 
@@ -26,7 +37,15 @@ export class Tokenizer {
   private readonly workers: TokenizerWorkers;
   private readonly scope = `${++tokenizers}`;
 
-  private constructor(engine: TokenizerEngine, size: number, workers: TokenizerWorkers) {
+  private readonly bos: BosRule | undefined;
+
+  private constructor(
+    engine: TokenizerEngine,
+    size: number,
+    workers: TokenizerWorkers,
+    bos: BosRule | undefined,
+  ) {
+    this.bos = bos;
     this.engine = engine;
     this.size = size;
     this.workers = workers;
@@ -36,10 +55,11 @@ export class Tokenizer {
   static async load(
     definition: string,
     workers: TokenizerWorkers,
-    choice: TokenizerChoice = 'auto',
+    { choice = 'auto', bos = 'auto', bosToken }: TokenizerOptions = {},
   ): Promise<Tokenizer> {
     const engine = await loadEngine(definition, choice);
-    return new Tokenizer(engine, await engine.size(), workers);
+    const rule = bos === 'auto' ? undefined : await bosRule(engine, bos, bosToken);
+    return new Tokenizer(engine, await engine.size(), workers, rule);
   }
 
   /** Ids of a text. A lone surrogate has no bytes to tokenize and is refused, as upstream does. */
@@ -59,7 +79,10 @@ export class Tokenizer {
     }
     const { cache, gate } = this.workers;
     const scope = `${this.scope} ${addSpecialTokens} ${withOffsets} ${tenant}`;
-    const encode = () => this.engine.encode(text, addSpecialTokens, withOffsets);
+    const encode = async () => {
+      const encoded = await this.engine.encode(text, addSpecialTokens, withOffsets);
+      return addSpecialTokens && this.bos !== undefined ? withBos(encoded, this.bos) : encoded;
+    };
     const inTurn = () =>
       text.length <= SHORT_TEXT_CHARACTERS ? encode() : gate.run(encode, signal);
     const startedAt = performance.now();
@@ -85,6 +108,32 @@ export class Tokenizer {
   async close(): Promise<void> {
     await this.engine.close();
   }
+}
+
+/** What becomes of the first token of a text with special tokens. */
+interface BosRule {
+  readonly policy: Exclude<BosPolicy, 'auto'>;
+  readonly id: number;
+}
+
+async function bosRule(
+  engine: TokenizerEngine,
+  policy: Exclude<BosPolicy, 'auto'>,
+  token: string | undefined,
+): Promise<BosRule> {
+  const ids = token === undefined ? [] : [...(await engine.encode(token, false, false)).ids];
+  const [id, other] = ids;
+  if (id === undefined || other !== undefined) {
+    throw new Error(`bos: ${policy}: tokenizer_config.json has no bos_token that is one token`);
+  }
+  return { policy, id };
+}
+
+function withBos({ ids, offsets }: Encoded, { policy, id }: BosRule): Encoded {
+  const hasBos = ids[0] === id;
+  if (hasBos === (policy === 'always')) return { ids, offsets };
+  if (hasBos) return { ids: ids.subarray(1), offsets: offsets?.slice(1) };
+  return { ids: Uint32Array.of(id, ...ids), offsets: offsets && [[0, 0], ...offsets] };
 }
 
 async function loadEngine(definition: string, choice: TokenizerChoice): Promise<TokenizerEngine> {
