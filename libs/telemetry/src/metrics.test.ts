@@ -82,7 +82,6 @@ it('writes histograms as prom-client does', async () => {
   ours.remove('gone');
 
   expect(await own.metrics()).toBe(await reference.metrics());
-  expect(await own.getMetricsAsJSON()).toEqual(await reference.getMetricsAsJSON());
 });
 
 describe('a request', () => {
