@@ -89,7 +89,7 @@ describe('the request', () => {
     const pieces = ['[', 'a'.repeat(100_000), ',', 'b'.repeat(100_000), ']'];
     await client.call(post({ pieces }));
     const ours = written.mock.calls.filter((_, i) => {
-      const { remotePort } = written.mock.contexts[i] as unknown as Socket;
+      const { remotePort } = written.mock.contexts[i] as Socket;
       return remotePort === Number(new URL(server.url).port);
     });
     written.mockRestore();
