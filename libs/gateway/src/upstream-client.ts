@@ -119,6 +119,8 @@ export class UpstreamClient {
     this.#pool = new Pool(origin, {
       connections: null,
       pipelining: 1,
+      // Under HTTP/2 undici takes a stream that its peer ends with NO_ERROR, as Envoy does, for a whole answer.
+      allowH2: false,
       factory: new ConnectionPool(options.maxIdleConnections ?? Infinity).open,
       connect: { timeout: options.connectTimeoutMs, keepAlive: true },
       headersTimeout: options.headersTimeoutMs,
