@@ -188,8 +188,9 @@ export class Downloader {
 const typeHeader = ({ response }: Download): string | undefined =>
   singleHeader(response.headers, 'content-type');
 
-const originOf = ({ response: { headers }, url, redirects }: Download) => ({
+const originOf = ({ response: { headers, statusCode }, url, redirects }: Download) => ({
   host: url.hostname,
+  status: statusCode,
   redirects: redirects?.length ?? 0,
   etag: singleHeader(headers, 'etag'),
   lastModified: singleHeader(headers, 'last-modified'),

@@ -4,6 +4,8 @@ import { type ImageSize } from './image-size.ts';
 /** What the origin said of the bytes that it sent; nothing of the URL but its host. */
 export interface MediaOrigin {
   readonly host: string;
+  /** HTTP status of its answer. */
+  readonly status: number;
   readonly redirects: number;
   readonly etag: string | undefined;
   readonly lastModified: string | undefined;

@@ -15,6 +15,8 @@ class AnySource implements MediaSource {
   readonly checked: [string, string][] = [];
 
   checkLimits() {}
+  checkUrls() {}
+  countRemote() {}
 
   fetchMany(references: readonly MediaReference[]) {
     this.fetched.push(...references);
