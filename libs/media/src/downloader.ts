@@ -16,6 +16,7 @@ import {
 } from './options.ts';
 import { type Body, readBody, singleHeader } from './read-body.ts';
 import { withRetries } from './retry.ts';
+import { redactUrl } from './redact.ts';
 import { type Routes } from './routes.ts';
 import { toMediaError } from './transport-error.ts';
 
@@ -180,7 +181,7 @@ export class Downloader {
     } catch (error) {
       share.giveBack();
       memory.release();
-      throw toMediaError(error, 'body', answer.from);
+      throw toMediaError(error, 'body', redactUrl(answer.url.href));
     }
   }
 }

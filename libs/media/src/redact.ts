@@ -8,7 +8,7 @@ const parameters = /(?:[;=&]|%3[bdf]|%26).*$/i;
  */
 export function redactUrl(text: string): string {
   const url = parsed(text);
-  if (url === undefined) {
+  if (url === null) {
     return redactedName(text);
   }
   const userInfo = url.username === '' && url.password === '' ? '' : '…@';
@@ -24,7 +24,7 @@ export function redactedName(text: string): string {
     return `data:${type.toLowerCase()} (${text.length} characters)`;
   }
   const url = parsed(text);
-  return url === undefined ? `unparsable URL (${text.length} characters)` : lastSegment(url);
+  return url === null ? `unparsable URL (${text.length} characters)` : lastSegment(url);
 }
 
 /** The host that a URL names; undefined where it has none. */
@@ -34,8 +34,8 @@ export function namedHost(text: string): string | undefined {
 
 const isDataUri = (text: string): boolean => /^data:/i.test(text);
 
-function parsed(text: string): URL | undefined {
-  return !isDataUri(text) && URL.canParse(text) ? new URL(text) : undefined;
+function parsed(text: string): URL | null {
+  return isDataUri(text) ? null : URL.parse(text);
 }
 
 function lastSegment({ pathname }: URL): string {

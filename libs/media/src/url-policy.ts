@@ -100,10 +100,10 @@ export function checkHttpUrl(text: string, policy: UrlPolicy): URL {
   if (authority.includes('@')) {
     throw refuse('media_credentials_not_allowed', 'the URL must not hold a user name or password');
   }
-  if (authority.includes('%') || !URL.canParse(text)) {
+  const url = authority.includes('%') ? null : URL.parse(text);
+  if (url === null) {
     throw refuse('media_url_invalid', 'the URL cannot be parsed');
   }
-  const url = new URL(text);
   url.hash = '';
   const host = comparableHost(url);
   const literal = literalAddress(host);

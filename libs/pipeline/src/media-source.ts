@@ -54,7 +54,8 @@ export interface ImageTransform {
 export interface MediaContent {
   readonly contentType: string;
   readonly byteLength: number;
-  base64(): string;
+  /** Standard base64 in ASCII. */
+  base64(): Uint8Array;
 }
 
 /** What a media fetcher in another process tells of a failure. */

@@ -47,7 +47,11 @@ class LocalSource implements MediaSource {
   faultOf = (reported: ReportedMediaFault): Error => new Fault(reported);
   fetchMany(references: readonly MediaReference[]): Promise<readonly MediaContent[]> {
     this.asked = references;
-    const local = { contentType: 'image/gif', byteLength: 1, base64: () => 'bG9jYWw=' };
+    const local = {
+      contentType: 'image/gif',
+      byteLength: 1,
+      base64: () => Buffer.from('bG9jYWw='),
+    };
     return Promise.resolve(references.map(() => local));
   }
 }

@@ -1,4 +1,5 @@
 import { TransportError, type UpstreamClient, requestIdHeader } from '@llm-d/gateway';
+import { toBase64 } from '@llm-d/json-document';
 import {
   BadUpstreamAnswerError,
   isMediaFault,
@@ -77,7 +78,7 @@ export class RemoteMedia {
         for (const [i, { contentType, bytes }] of frames.entries()) {
           const content = { contentType, byteLength: bytes.length };
           countedBytes += bytes.length;
-          contents.push({ ...content, base64: () => bytes.toString('base64') });
+          contents.push({ ...content, base64: () => toBase64(bytes) });
           count(batch[i], content);
         }
       } catch (error) {

@@ -62,7 +62,7 @@ class SmallSource implements MediaSource {
       return {
         contentType: `image/${type}`,
         byteLength: bytes.length,
-        base64: () => bytes.toString('base64'),
+        base64: () => Buffer.from(bytes.toString('base64')),
       };
     });
   }

@@ -118,8 +118,7 @@ const quote = Buffer.from('"');
 function inlined(item: MediaPart | undefined, content: MediaContent): SpanPatch[] {
   if (!item) return [];
   const start = Buffer.from(`"data:${content.contentType};base64,`);
-  const payload = Buffer.from(content.base64(), 'latin1');
-  return [replaceValue(item.url, new JsonRaw([start, payload, quote]))];
+  return [replaceValue(item.url, new JsonRaw([start, content.base64(), quote]))];
 }
 
 /** Statuses of an origin that may pass; they are never the client's fault. */
