@@ -80,7 +80,9 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
   const { pipeline, gateway, warnings } = await configured(asyncHost, () =>
     configurePipeline(
       config,
-      mediaSource(fetcher),
+      mediaSource(fetcher, (item) => {
+        metrics.remoteMediaEnded(item);
+      }),
       logger,
       (event) => {
         handoffs.count(event);
