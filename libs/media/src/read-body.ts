@@ -82,7 +82,7 @@ function drained(
   return new Promise((resolve, reject) => {
     // Not its async iterator, which costs several promises for each piece.
     const fail = (error: unknown): void => {
-      reject(error as Error);
+      reject(error);
       discard(source);
     };
     source.on('data', (chunk: Buffer) => {
