@@ -12,11 +12,14 @@ export { type ModelSeries } from './model-table.ts';
 export { createLogger, type Logger, type LoggerOptions, type LogLevel } from './pino-logger.ts';
 export { type ExecutionPath, executionPath } from './execution-path.ts';
 export {
+  type CallTrace,
   type PipelineTrace,
   type RequestTrace,
+  type RunTrace,
   startTracing,
   type TracedContext,
   traceHeaders,
+  type TracedRun,
   type TraceIds,
   type Tracing,
 } from './tracing.ts';
