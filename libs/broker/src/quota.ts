@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Connections } from './connections.ts';
 import { type QuotaLease } from './dispatch.ts';
 import { type Guard } from './guard.ts';
-import { quotaKey } from './keys.ts';
+import { quotaCounterKey, quotaKey } from './keys.ts';
 import { runScript } from './script.ts';
 import { type Settings } from './settings.ts';
 
@@ -11,7 +11,7 @@ const renewMs = 10_000;
 
 /**
  * How many dispatches each tenant has, over all processes. Leases instead of a counter: what a process held that died
- * is free after 30 s (2.2).
+ * is free after 30 s (2.2). With `compatCounters` it is a counter, and what was held is lost until it expires.
  */
 export class Quota {
   readonly #connections: Connections;
@@ -40,7 +40,7 @@ export class Quota {
     if (limit <= 0) {
       return lease('reserved', true, () => Promise.resolve());
     }
-    const key = quotaKey(tenant);
+    const key = this.#keyOf(tenant);
     const token = randomUUID();
     try {
       const isHeld = await this.#guard.run('quota', () => this.#run(key, 'acquire', token, limit));
@@ -82,8 +82,17 @@ export class Quota {
     }
   }
 
+  #keyOf(tenant: string): string {
+    const { compatCounters } = this.#settings;
+    return compatCounters ? quotaCounterKey(compatCounters.attribute, tenant) : quotaKey(tenant);
+  }
+
   #run(key: string, what: string, token: string, limit: number): Promise<unknown> {
-    return runScript(this.#connections.records, 'quota', [key], [what, token, leaseMs, limit]);
+    const { records } = this.#connections;
+    const { compatCounters } = this.#settings;
+    return compatCounters
+      ? runScript(records, 'counter', [key], [what, compatCounters.windowSeconds, limit])
+      : runScript(records, 'quota', [key], [what, token, leaseMs, limit]);
   }
 
   #report(error: unknown): void {
