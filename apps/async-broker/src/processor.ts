@@ -128,8 +128,9 @@ export function openProcessor(
     problems: () => {
       const { isReady, problems } = broker.health();
       if (isReady) return isWorking ? [] : ['workers are starting'];
-      const texts = problems.map(({ text, command }) => `${text}: ${command}`);
-      return texts.length > 0 ? texts : ['redis is not reachable'];
+      const key = 'url' in config.brokerRedis ? 'redis.url' : 'redis.cluster';
+      const texts = problems.map(({ text, command }) => `${key}: ${text}: ${command}`);
+      return texts.length > 0 ? texts : [`${key}: not reachable`];
     },
     start: () => {
       starting = pool.start().then(
