@@ -58,6 +58,8 @@ export interface BuiltCharts {
   lint(chart: string, options?: RenderOptions): Promise<void>;
   /** Renders stack-valkey with a chart in the place of Valkey's own, which shows what values it gets as ConfigMap/valkey. */
   renderWithValkey(options?: RenderOptions): Promise<RenderedObject[]>;
+  /** Chart.lock of a chart. */
+  lockText(chart: string): string;
   remove(): void;
 }
 
@@ -71,13 +73,14 @@ export interface RenderOptions {
   readonly apis?: readonly string[];
 }
 
-/** Builds the charts with one major version of Helm. */
-export async function buildCharts(program: ProgramName): Promise<BuiltCharts> {
+/** Builds the charts with one major version of Helm, as their Chart.lock says unless that is to be made anew. */
+export async function buildCharts(program: ProgramName, isLocked = true): Promise<BuiltCharts> {
   const helm = await programPath(program);
   const folder = mkdtempSync(join(tmpdir(), `${program}-`));
   cpSync(pathOf('deploy/charts'), folder, {
     recursive: true,
-    filter: (path) => !/\/charts\/[^/]+\/(charts|Chart\.lock)/.test(path),
+    filter: (path) =>
+      !/\/charts\/[^/]+\/charts/.test(path) && (isLocked || !path.endsWith('/Chart.lock')),
   });
   const env = {
     ...process.env,
@@ -135,6 +138,7 @@ export async function buildCharts(program: ProgramName): Promise<BuiltCharts> {
       const [values] = [flags({ ...options, apis: [] })];
       await call('lint', '--strict', chart, ...values);
     },
+    lockText: (chart) => readFileSync(join(folder, chart, 'Chart.lock'), 'utf8'),
     renderWithValkey(options = {}) {
       const own = join(folder, 'stack-valkey');
       cpSync(join(folder, 'stack'), join(own, 'charts/stack'), { recursive: true });

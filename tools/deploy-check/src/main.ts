@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { chartReadmeText } from './chart-readmes.ts';
 import { chartSchemaText } from './chart-schemas.ts';
@@ -14,8 +14,16 @@ for (const chart of [...chartNames, 'stack-valkey']) {
   writeFileSync(pathOf(`deploy/charts/${chart}/README.md`), chartReadmeText(chart));
 }
 for (const { from, to } of chartCopies()) copyFileSync(pathOf(from), pathOf(to));
-const charts = await buildCharts('helm4');
+const charts = await buildCharts('helm4', false);
 try {
+  for (const chart of chartNames) {
+    const file = pathOf(`deploy/charts/${chart}/Chart.lock`);
+    const text = charts.lockText(chart);
+    // All but the time.
+    const digest = /^digest: .*$/m.exec(text)?.[0] ?? '';
+    const isSame = existsSync(file) && readFileSync(file, 'utf8').includes(digest);
+    if (!isSame) writeFileSync(file, text);
+  }
   for (const valueSet of valueSets) {
     const file = goldenFile(valueSet);
     mkdirSync(dirname(file), { recursive: true });
