@@ -108,7 +108,7 @@ describe('C29: what an origin says about the type', () => {
   ])('no leg gets $name', async ({ answer, status = 400 }) => {
     await start();
     origin.play(answer);
-    const refused = await askAbout(`${origin.url}/SECRET.png?sig=SECRET`);
+    const refused = await askAbout(`${origin.url}/SECRET/a.png?sig=SECRET`);
     expect(refused.status).toBe(status);
     expect(JSON.parse(refused.text)).toMatchObject({
       error: { param: 'messages[0].content[1]', code: expect.stringMatching(/^media_/) },
