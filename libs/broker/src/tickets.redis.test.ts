@@ -306,6 +306,16 @@ describe('2.2 quota', () => {
     expect((await limiting.dispatch.acquireQuota('t')).classification).toBe('reserved');
   });
 
+  it('no more than the limit when many ask at once', async () => {
+    const limiting = await bench.open({ tenant: () => ({ concurrency: 3 }) });
+    const asked = Array.from({ length: 5 }, () => limiting.dispatch.acquireQuota('t'));
+    const leases = await Promise.all(asked);
+    const held = leases.filter(({ classification }) => classification === 'reserved');
+    expect(held).toHaveLength(3);
+    await Promise.all(held.map((lease) => lease.release()));
+    expect(await bench.redis.keys('ab:quota:*')).toEqual([]);
+  });
+
   it('no limit: reserved, and no counter (C25)', async () => {
     expect(await broker.dispatch.acquireQuota('t')).toMatchObject({ classification: 'reserved' });
     expect(await bench.redis.keys('ab:quota:*')).toEqual([]);
@@ -319,6 +329,27 @@ describe('2.2 quota', () => {
     const [token = ''] = await bench.redis.zrange(key, 0, '-1');
     await bench.redis.zadd(key, Date.now() - 1, token);
     expect((await limiting.dispatch.acquireQuota('t')).classification).toBe('reserved');
+  });
+});
+
+describe('2.2 quota as upstream counts it (`compatCounters`)', () => {
+  it('is a counter that expires, shared with whoever counts so too', async () => {
+    const compatCounters = { attribute: 'userid', windowSeconds: 300 };
+    const tenant = () => ({ concurrency: 2 });
+    const counting = await bench.open({ tenant, compatCounters });
+    const key = 'quota:userid:t';
+    // Somebody else's place.
+    await bench.redis.set(key, 1);
+    const first = await counting.dispatch.acquireQuota('t');
+    const second = await counting.dispatch.acquireQuota('t');
+    expect([first.classification, second.classification]).toEqual(['reserved', 'overflow']);
+    expect(await bench.redis.get(key)).toBe('2');
+    expect(await bench.redis.ttl(key)).toBeGreaterThan(290);
+    await second.release();
+    await first.release();
+    await first.release();
+    expect(await bench.redis.get(key)).toBe('1');
+    expect(await bench.redis.keys('ab:quota:*')).toEqual([]);
   });
 });
 

@@ -87,7 +87,7 @@ function drained(
     }
     // Not its async iterator, which costs several promises for each piece.
     const fail = (error: unknown): void => {
-      reject(error as Error);
+      reject(error);
       discard(source);
     };
     source.on('data', (chunk: Buffer) => {

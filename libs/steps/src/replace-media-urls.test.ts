@@ -296,6 +296,13 @@ describe('replace-media-urls', () => {
     await expect(running).rejects.toMatchObject({ code: 'CLIENT_GONE' });
   });
 
+  it('looks at no item once the client has left', async () => {
+    const signal = AbortSignal.abort(new ClientGoneError());
+    const ctx = requestContext({ body: bodyOf(part('data:malformed')), signal });
+    await expect(run(ctx)).rejects.toMatchObject({ code: 'CLIENT_GONE' });
+    expect(media.checked).toEqual([]);
+  });
+
   it('lets faults of its own through', async () => {
     const broken: MediaSource = {
       ...inlineMedia,

@@ -178,8 +178,8 @@ export class CoordinatorMetrics implements RequestObserver {
   /** A hand-off was offered or came to its end. */
   readonly handoff: HandoffListener = ({ kind, connector, event }) => {
     const { handoffs, handoffsOffered } = this.#families;
-    if (event === 'offered') handoffsOffered[kind].inc({ connector });
-    else handoffs[kind].inc({ connector, outcome: event });
+    if (event === 'offered') handoffsOffered[kind].labels(connector).inc();
+    else handoffs[kind].labels(connector, event).inc();
   };
 
   /** A media download ended, well or not. */
