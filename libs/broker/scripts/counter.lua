@@ -1,17 +1,17 @@
--- KEYS: upstream's counter of one tenant. ARGV: 1 'acquire', 'renew' or 'release', 2 its life in seconds, 3 limit.
--- Answers 1 when a place was taken.
-local counter, what, life = KEYS[1], ARGV[1], ARGV[2]
+-- KEYS: upstream's counter of one tenant. ARGV: 1 its life in seconds, 2 limit or '', 3 how many places are wanted; below 0:
+-- how many are given back. Answers how many were taken. Without a limit none is: a renewal.
+local counter, limit, wanted = KEYS[1], ARGV[2], tonumber(ARGV[3])
 local held = tonumber(redis.call('GET', counter) or 0)
-if what == 'acquire' then
-  if held >= tonumber(ARGV[3]) then
-    return 0
-  end
-  redis.call('INCR', counter)
-elseif what == 'release' and held > 0 then
-  redis.call('DECR', counter)
-  held = held - 1
+local taken = 0
+if limit ~= '' then
+  taken = math.max(0, math.min(wanted, tonumber(limit) - held))
+elseif wanted < 0 then
+  taken = math.max(wanted, -held)
 end
-if what == 'acquire' or held > 0 then
-  redis.call('EXPIRE', counter, life)
+if taken ~= 0 then
+  redis.call('INCRBY', counter, taken)
 end
-return what == 'acquire' and 1 or 0
+if held + taken > 0 then
+  redis.call('EXPIRE', counter, ARGV[1])
+end
+return taken

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { type Connections } from './connections.ts';
 import { type QuotaLease } from './dispatch.ts';
+import { Gathering } from './gathering.ts';
 import { type Guard } from './guard.ts';
 import { quotaCounterKey, quotaKey } from './keys.ts';
+import { type CompatCounters } from './options.ts';
 import { runScript } from './script.ts';
 import { type Settings } from './settings.ts';
 
@@ -20,6 +22,10 @@ export class Quota {
   readonly #onError: (error: Error) => void;
   /** Token to key. */
   readonly #held = new Map<string, string>();
+  /** Tokens by tenant; answers how many of them have a place. */
+  readonly #acquiring: Gathering<string, number>;
+  /** Tokens by key. */
+  readonly #releasing: Gathering<string, void>;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(core: {
@@ -32,25 +38,33 @@ export class Quota {
     this.#guard = core.guard;
     this.#settings = core.settings;
     this.#onError = core.onError;
+    const { records } = core.connections;
+    this.#acquiring = new Gathering((tenant, tokens) =>
+      this.#lease(this.#keyOf(tenant), tokens, this.#settings.tenant(tenant).concurrency),
+    );
+    this.#releasing = new Gathering(async (key, tokens) => {
+      const { compatCounters } = this.#settings;
+      if (compatCounters) await this.#count(key, compatCounters, -tokens.length);
+      else await core.guard.run('quota', () => records.zrem(key, ...tokens));
+    });
   }
 
   /** See `Dispatch.acquireQuota`; never rejects. */
   async acquire(tenant: string): Promise<QuotaLease> {
-    const limit = this.#settings.tenant(tenant).concurrency;
-    if (limit <= 0) {
+    if (this.#settings.tenant(tenant).concurrency <= 0) {
       return lease('reserved', true, () => Promise.resolve());
     }
-    const key = this.#keyOf(tenant);
     const token = randomUUID();
     try {
-      const isHeld = await this.#guard.run('quota', () => this.#run(key, 'acquire', token, limit));
-      if (isHeld !== 1) {
+      const { result, index } = await this.#acquiring.add(tenant, token);
+      if (index >= result) {
         return lease('overflow', true, () => Promise.resolve());
       }
     } catch (error) {
       this.#report(error);
       return lease('reserved', false, () => Promise.resolve());
     }
+    const key = this.#keyOf(tenant);
     this.#held.set(token, key);
     this.#timer ??= setInterval(() => void this.#renew(), renewMs).unref();
     return lease('reserved', true, () => this.#release(key, token));
@@ -65,7 +79,7 @@ export class Quota {
       return;
     }
     try {
-      await this.#guard.run('quota', () => this.#run(key, 'release', token, 0));
+      await this.#releasing.add(key, token);
     } catch (error) {
       // It ends by itself.
       this.#report(error);
@@ -73,10 +87,9 @@ export class Quota {
   }
 
   async #renew(): Promise<void> {
+    const held = Map.groupBy(this.#held.keys(), (token) => this.#held.get(token) ?? '');
     try {
-      await this.#guard.run('quota', () =>
-        Promise.all([...this.#held].map(([token, key]) => this.#run(key, 'renew', token, 0))),
-      );
+      await Promise.all([...held].map(([key, tokens]) => this.#lease(key, tokens)));
     } catch (error) {
       this.#report(error);
     }
@@ -87,12 +100,27 @@ export class Quota {
     return compatCounters ? quotaCounterKey(compatCounters.attribute, tenant) : quotaKey(tenant);
   }
 
-  #run(key: string, what: string, token: string, limit: number): Promise<unknown> {
-    const { records } = this.#connections;
+  /** Leases the first of the tokens, up to the limit, or all without one; answers how many. */
+  async #lease(key: string, tokens: readonly string[], limit?: number): Promise<number> {
     const { compatCounters } = this.#settings;
     return compatCounters
-      ? runScript(records, 'counter', [key], [what, compatCounters.windowSeconds, limit])
-      : runScript(records, 'quota', [key], [what, token, leaseMs, limit]);
+      ? await this.#count(key, compatCounters, tokens.length, limit)
+      : Number(await this.#run('quota', key, [leaseMs, limit ?? '', ...tokens]));
+  }
+
+  /** Takes places of a counter, up to the limit; without one it keeps it, or gives back what is below 0. */
+  async #count(
+    key: string,
+    { windowSeconds }: CompatCounters,
+    places: number,
+    limit?: number,
+  ): Promise<number> {
+    return Number(await this.#run('counter', key, [windowSeconds, limit ?? '', places]));
+  }
+
+  #run(script: 'quota' | 'counter', key: string, args: readonly (string | number)[]) {
+    const { records } = this.#connections;
+    return this.#guard.run('quota', () => runScript(records, script, [key], args));
   }
 
   #report(error: unknown): void {

@@ -13,6 +13,7 @@ export { createLogger, type Logger, type LoggerOptions, type LogLevel } from './
 export { type ExecutionPath, executionPath } from './execution-path.ts';
 export {
   type CallTrace,
+  type EndedWork,
   type PipelineTrace,
   type RequestTrace,
   type RunTrace,

@@ -33,7 +33,7 @@ const ratioSampler = 'parentbased_traceidratio';
  */
 export function readTracingOptions(
   environment: Readonly<Record<string, string | undefined>>,
-  defaultServiceName = 'llm-d-coordinator',
+  standardName = 'llm-d-coordinator',
 ): {
   options: TracingOptions;
   warnings: readonly string[];
@@ -77,7 +77,7 @@ export function readTracingOptions(
     isDisabled: text('OTEL_SDK_DISABLED')?.toLowerCase() === 'true',
     isExported: exporter !== 'none',
     resource: {
-      'service.name': defaultServiceName,
+      'service.name': standardName,
       ...read('OTEL_RESOURCE_ATTRIBUTES', 'key=value pairs', pairs),
       ...(serviceName === undefined ? {} : { 'service.name': serviceName }),
     },

@@ -18,6 +18,16 @@ export interface PipelineTrace extends RequestObserver {
   end(ctx: TracedContext, error: CoordinatorError | undefined): void;
 }
 
+/** Work for a request that is over. */
+export interface EndedWork {
+  readonly name: string;
+  readonly durationMs: number;
+  /** What is undefined is left out. */
+  readonly attributes: Readonly<Record<string, string | number | undefined>>;
+  /** What it failed with, in words of ours. */
+  readonly error?: { readonly type: string; readonly message: string } | undefined;
+}
+
 /** The server span of one request. It ends with the response, but not before its pipelines. */
 export interface RequestTrace {
   readonly ids: TraceIds;
@@ -26,6 +36,8 @@ export interface RequestTrace {
   /** Adds what routing knows; `route` is the template, undefined where a path has none of its own. */
   identify(requestId: string, route?: string): void;
   beginPipeline(stepCount: number): PipelineTrace;
+  /** Adds a span below that of the request, for work that another server had a part in. */
+  record(work: EndedWork): void;
   /** Notes what a request without a pipeline failed with. */
   fail(error: CoordinatorError): void;
 }
@@ -72,7 +84,8 @@ export const traceHeaders: readonly string[] = ['traceparent', 'tracestate'];
 
 /**
  * Starts tracing as the `OTEL_*` variables of the environment say; mistakes in them are warnings, as OpenTelemetry has
- * it. `serviceName` is what the process is called where they do not say it. Undefined with `OTEL_SDK_DISABLED`. Nothing of OpenTelemetry is loaded before.
+ * it. Undefined with `OTEL_SDK_DISABLED`. Nothing of OpenTelemetry is loaded before. `serviceName` is for spans whose
+ * environment names none.
  */
 export async function startTracing(
   environment: Readonly<Record<string, string | undefined>>,
