@@ -8,6 +8,8 @@ export default {
   // `npm test` sets the variable to count the tests of all projects.
   ...(process.env.TEST_RESULTS_DIR && { reporters: ['default', countReporter] }),
   testEnvironment: 'node',
+  // Against tests that hang; those that promise a time measure it themselves. Jest's 5 s are less than a busy machine may stall.
+  testTimeout: 20_000,
   testMatch: ['<rootDir>/src/**/*.test.ts'],
   extensionsToTreatAsEsm: ['.ts'],
   testEnvironmentOptions: { customExportConditions: ['@llm-d/source', 'node', 'node-addons'] },

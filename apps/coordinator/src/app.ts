@@ -9,10 +9,10 @@ import {
   type Service,
   ServerTls,
 } from '@llm-d/service';
-import { Passthrough } from '@llm-d/steps';
+import { asyncBroker, Passthrough } from '@llm-d/steps';
 import { CoordinatorMetrics, type Logger, traceHeaders, type Tracing } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
-import { BrokerHost } from './queue/broker-host.ts';
+import type { BrokerHost } from './queue/broker-host.ts';
 import { configurePipeline } from './coordinator-pipeline.ts';
 import { dependencies } from './dependencies.ts';
 import { mediaSource } from './media-source.ts';
@@ -74,11 +74,13 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
   metrics.watchMedia(fetcher);
   if (options.media?.cache?.redisUrl) metrics.media.redisBecame('ok');
   const handoffs = new HandoffCounts();
-  const asyncHost = new BrokerHost(logger, metrics);
+  const asyncHost = await queueHost(pipelineConfig, logger, metrics);
   const { pipeline, gateway, warnings } = await configured(asyncHost, () =>
     configurePipeline(
       config,
-      mediaSource(fetcher),
+      mediaSource(fetcher, (item) => {
+        metrics.remoteMediaEnded(item);
+      }),
       logger,
       (event) => {
         handoffs.count(event);
@@ -89,7 +91,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
       asyncHost,
     ),
   );
-  const { queue } = asyncHost;
+  const queue = asyncHost?.queue;
   const recent = server.debugAddress === '' ? undefined : new RecentRequests();
   const headers = {
     strip: server.stripRequestHeaders,
@@ -147,7 +149,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
       ...Object.fromEntries(
         Object.entries(dependencies(config)).map(([name, { check }]) => [name, check]),
       ),
-      ...(queue && { queue: () => asyncHost.check() }),
+      ...(queue && asyncHost && { queue: () => asyncHost.check() }),
     },
     logFields: tracing && ((request) => tracing.of(request)?.ids),
   });
@@ -155,7 +157,7 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
   const lifecycle = service.get(Lifecycle);
   lifecycle.beforeEnd(() => pipeline.idle());
   lifecycle.draining.addEventListener('abort', () => {
-    asyncHost.releaseWaits();
+    asyncHost?.releaseWaits();
   });
   lifecycle.onCut(() => void pipeline.endWork());
   return {
@@ -166,17 +168,28 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     admission,
     handoffs,
     close: async () => {
-      await Promise.all([pipeline.close(), fetcher.close(), asyncHost.close()]);
+      await Promise.all([pipeline.close(), fetcher.close(), asyncHost?.close()]);
     },
   };
 }
 
+/** Where nothing is queued, BullMQ and its Redis client are not even loaded: they are a quarter of the start. */
+async function queueHost(
+  { steps }: CoordinatorConfig['pipeline'],
+  logger: Logger,
+  metrics: CoordinatorMetrics,
+): Promise<BrokerHost | undefined> {
+  if (!steps.some(({ type }) => type === asyncBroker.type)) return undefined;
+  const { BrokerHost } = await import('./queue/broker-host.ts');
+  return new BrokerHost(logger, metrics);
+}
+
 /** A pipeline that cannot be built leaves no connection behind, which would keep the process alive. */
-async function configured<T>(asyncHost: BrokerHost, configure: () => T): Promise<T> {
+async function configured<T>(asyncHost: BrokerHost | undefined, configure: () => T): Promise<T> {
   try {
     return configure();
   } catch (error) {
-    await asyncHost.close();
+    await asyncHost?.close();
     throw error;
   }
 }

@@ -57,6 +57,33 @@ const bytes = (body: string | Buffer, type?: string, status = 200): Answer => ({
   headers: type === undefined ? {} : { 'content-type': type },
 });
 
+describe('C04: a client that leaves while its images are downloaded', () => {
+  it.each([false, true])('ends every download, and no leg is sent (stream: %s)', async (stream) => {
+    await start();
+    origin.play({ beforeHeaders: 'hang' });
+    const client = new AbortController();
+    const content = [0, 1, 2, 3].map((i) => ({
+      type: 'image_url',
+      image_url: { url: `${origin.url}/${i}` },
+    }));
+    const asked = fetch(`${coordinator.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'x-request-id': 'c04' },
+      body: JSON.stringify({ model: 'm', stream, messages: [{ role: 'user', content }] }),
+      signal: client.signal,
+    });
+    const calls = await Promise.all(content.map((_, i) => origin.received(i)));
+    const leftAt = performance.now();
+    client.abort();
+    await expect(asked).rejects.toThrow();
+    await Promise.all(calls.map(({ ended }) => ended));
+    expect(performance.now() - leftAt).toBeLessThan(500);
+    expect(calls.map(({ aborted }) => aborted)).toEqual([true, true, true, true]);
+    expect(await coordinator.summary('c04')).toMatchObject({ outcome: 'cancelled', status: 499 });
+    expect([...coordinator.renderService.calls, ...coordinator.gateway.calls]).toEqual([]);
+  });
+});
+
 describe('C29: what an origin says about the type', () => {
   it.each([
     { name: 'binary/octet-stream', type: 'binary/octet-stream' },
@@ -81,7 +108,7 @@ describe('C29: what an origin says about the type', () => {
   ])('no leg gets $name', async ({ answer, status = 400 }) => {
     await start();
     origin.play(answer);
-    const refused = await askAbout(`${origin.url}/SECRET.png?sig=SECRET`);
+    const refused = await askAbout(`${origin.url}/SECRET/a.png?sig=SECRET`);
     expect(refused.status).toBe(status);
     expect(JSON.parse(refused.text)).toMatchObject({
       error: { param: 'messages[0].content[1]', code: expect.stringMatching(/^media_/) },

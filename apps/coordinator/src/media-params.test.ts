@@ -73,6 +73,30 @@ describe('origin_status_policy', () => {
   });
 });
 
+describe('the log (media-fetcher.md 11)', () => {
+  it('has a line for each item by URL, with its position among all, and none of their secrets', async () => {
+    await start({ max_retries: 0 });
+    origin.play({ bytes: png });
+    const query = '?X-Amz-Signature=SECRET';
+    const path = `${origin.url}/dir`;
+    await askAbout(inline(png), `${path}/cat.png${query}`);
+    await askAbout(inline(png), `http://10.0.0.1/dir/x${query}`);
+    const lines = coordinator.lines.filter(({ msg }) => /fetched$/.test(String(msg)));
+    const about = { index: 1, modality: 'image', request_id: expect.any(String) };
+    expect(lines).toMatchObject([
+      {
+        ...{ ...about, level: 'info', msg: 'fetched', host: '127.0.0.1', name: 'cat.png' },
+        ...{ status: 200, bytes: png.length, content_type: 'image/png', hops: 0 },
+      },
+      {
+        ...{ ...about, level: 'warn', msg: 'not fetched', code: 'media_address_blocked' },
+        ...{ host: '10.0.0.1', name: 'x', detail: expect.stringContaining('private network') },
+      },
+    ]);
+    expect(JSON.stringify(coordinator.lines)).not.toMatch(/SECRET|iVBOR|\/dir/);
+  });
+});
+
 it.each([
   { maxRetries: 0, asked: 1 },
   { maxRetries: 2, asked: 3 },

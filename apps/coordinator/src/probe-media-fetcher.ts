@@ -1,12 +1,11 @@
-import { HttpService } from '@nestjs/axios';
-import axios from 'axios';
-
 /** A probe must not leave calls behind that nobody answers. */
 const probeLimitMs = 1_000;
 const maxAnswerBytes = 4_096;
 
 /** Asks a media fetcher whether it takes requests. Rejects when it does not say so in time. */
 export async function probeMediaFetcher(address: string): Promise<void> {
+  const { HttpService } = await import('@nestjs/axios');
+  const { default: axios } = await import('axios');
   const { axiosRef } = new HttpService(
     axios.create({
       baseURL: address,

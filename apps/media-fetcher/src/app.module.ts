@@ -1,9 +1,10 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { MediaFetcher, type MediaFetchOptions } from '@llm-d/media';
 import { Lifecycle } from '@llm-d/service';
+import { type Tracing } from '@llm-d/telemetry';
 import { FetcherMetrics } from './fetcher-metrics.ts';
 import { MediaCalls } from './media-calls.ts';
-import { ceiling, MediaController } from './media.controller.ts';
+import { ceiling, MediaController, requestTraces } from './media.controller.ts';
 import { MetricsController } from './metrics.controller.ts';
 import { RunningCalls } from './running-calls.ts';
 
@@ -13,6 +14,7 @@ export interface ModuleParts {
   readonly calls: MediaCalls;
   readonly metrics: FetcherMetrics;
   readonly ceiling: MediaFetchOptions;
+  readonly tracing: Tracing | undefined;
   readonly writeTimeoutMs: number;
 }
 
@@ -28,6 +30,7 @@ export class AppModule {
         { provide: MediaCalls, useValue: parts.calls },
         { provide: FetcherMetrics, useValue: parts.metrics },
         { provide: ceiling, useValue: parts.ceiling },
+        { provide: requestTraces, useValue: parts.tracing },
         {
           provide: RunningCalls,
           useFactory: (lifecycle: Lifecycle) => new RunningCalls(lifecycle, parts.writeTimeoutMs),

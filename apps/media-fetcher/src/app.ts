@@ -3,11 +3,12 @@ import { createMediaFetcher, defaultMediaLimits, type MediaSettings } from '@llm
 import {
   Admission,
   createService,
+  isProbe,
   type Readiness,
   RequestError,
   type Service,
 } from '@llm-d/service';
-import { type Logger } from '@llm-d/telemetry';
+import { type Logger, type Tracing } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
 import { type FetcherConfig } from './config.ts';
 import { FetcherMetrics } from './fetcher-metrics.ts';
@@ -20,6 +21,8 @@ export interface AppOptions {
   readonly config: FetcherConfig;
   readonly logger: Logger;
   readonly metrics?: FetcherMetrics;
+  /** Absent where requests are not traced; whoever started it closes it. */
+  readonly tracing?: Tracing | undefined;
 }
 
 /** A media fetcher that does not listen yet. */
@@ -31,7 +34,7 @@ export interface MediaFetcherApp {
 
 /** Builds a media fetcher from its configuration. Throws a ConfigError for settings that cannot work. */
 export async function createApp(options: AppOptions): Promise<MediaFetcherApp> {
-  const { config, logger, metrics = new FetcherMetrics() } = options;
+  const { config, logger, tracing, metrics = new FetcherMetrics() } = options;
   const { media, ceiling, tokens } = config;
   let cacheState = cacheAtStart(media);
   const fetcher = building(() =>
@@ -65,9 +68,10 @@ export async function createApp(options: AppOptions): Promise<MediaFetcherApp> {
   const service = await createService({
     module: AppModule.register({
       fetcher,
-      calls: new MediaCalls(fetcher, ceiling, logger),
+      calls: new MediaCalls(fetcher, logger),
       metrics,
       ceiling,
+      tracing,
       writeTimeoutMs: config.writeTimeoutMs,
     }),
     logger,
@@ -79,7 +83,9 @@ export async function createApp(options: AppOptions): Promise<MediaFetcherApp> {
       tokens.accepts(headers.authorization) ? undefined : unauthorized(),
     readiness,
     errorResponse: edgeProblem,
+    logFields: tracing && ((request) => tracing.of(request)?.ids),
   });
+  tracing?.watch(service.getHttpServer(), (url) => isProbe(url) || url === '/metrics');
   service
     .getHttpAdapter()
     .getInstance()

@@ -34,6 +34,7 @@ import { checkValues, readSources } from './config-sources.ts';
 export interface FetcherConfig {
   readonly listen: ListenAddress;
   readonly logLevel: LogLevel;
+  readonly tracing: boolean;
   readonly tokens: BearerTokens;
   readonly readTimeoutMs: number;
   /** For an answer beside its downloads, so that a slow caller does not hold memory for ever. */
@@ -81,6 +82,9 @@ export const fetcherFile = z.strictObject({
   log_level: integerOrText('a level from 1 (warnings) to 5 (everything)', 1, 5)
     .prefault(2)
     .describe('1 warnings, 2 info, up to 5 everything.'),
+  tracing: booleanOrText
+    .prefault(false)
+    .describe('OpenTelemetry traces over OTLP, set up by `OTEL_*` ([tracing](../tracing.md)).'),
   tokens: textList
     .prefault([])
     .describe('Bearer tokens; callers show one of them. Better in `token_file` or the variable.'),
@@ -168,6 +172,7 @@ export function loadFetcherConfig(
     config: {
       listen: file.listen,
       logLevel: file.log_level as LogLevel,
+      tracing: file.tracing,
       tokens,
       readTimeoutMs: file.read_timeout,
       writeTimeoutMs: file.write_timeout,

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { imageDetails, imageSize, type MediaResult } from '@llm-d/media';
 
 /** An item with the digest of its bytes, which names them everywhere. */
@@ -12,7 +12,7 @@ export interface DigestedMedia {
 
 /** Takes the digest of an item; half a millisecond per megabyte. */
 export function digested(media: MediaResult, startedAt: number): DigestedMedia {
-  const digest = createHash('sha256').update(media.bytes).digest('hex');
+  const digest = hash('sha256', media.bytes, 'hex');
   return { media, digest, totalMs: performance.now() - startedAt };
 }
 

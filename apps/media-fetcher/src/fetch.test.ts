@@ -219,12 +219,13 @@ describe('probes and metrics (1.3)', () => {
   });
 });
 
-it('logs a line per item, without path and query', () => {
+it('logs a line per item, without directories and query', () => {
   const lines = rig.fetcher.lines.filter(({ msg }) => msg === 'fetched' || msg === 'not fetched');
   expect(lines).toContainEqual(
     expect.objectContaining({
       ...{ msg: 'fetched', host: '127.0.0.1', bytes: png.length, content_type: 'image/png' },
       ...{ index: 0, modality: 'image', request_id: expect.any(String), ms: expect.any(Number) },
+      ...{ name: 'a.png', status: 200, hops: 0 },
     }),
   );
   expect(JSON.stringify(rig.fetcher.lines)).not.toContain('SECRET');

@@ -16,7 +16,7 @@ export function itemJson(
   const start = returned === 'data_uri' ? `data:${media.contentType};base64,` : '';
   return [
     Buffer.from(`${members.slice(0, -1)},"data":"${start}`),
-    Buffer.from(media.bytes.toString('base64'), 'latin1'),
+    media.base64(),
     Buffer.from('"}'),
   ];
 }

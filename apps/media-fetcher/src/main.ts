@@ -1,9 +1,12 @@
 import { ConfigError } from '@llm-d/config';
 import { runService } from '@llm-d/service';
-import { createLogger } from '@llm-d/telemetry';
+import { createLogger, startTracing } from '@llm-d/telemetry';
 import { createApp } from './app.ts';
 import { loadFetcherConfig } from './config.ts';
 import { FetcherMetrics } from './fetcher-metrics.ts';
+
+/** For spans that are left when the last request has ended. */
+const flushLimitMs = 2_000;
 
 process.exit(await main(process.argv.slice(2)));
 
@@ -13,7 +16,10 @@ async function main(argv: readonly string[]): Promise<number> {
     const { config, warnings } = loadFetcherConfig(argv, process.env);
     const logger = createLogger({ service: 'media-fetcher', level: config.logLevel });
     const metrics = new FetcherMetrics({ hasProcess: true });
-    const app = await createApp({ config, logger, metrics });
+    const tracing = config.tracing
+      ? await startTracing(process.env, logger, 'llm-d-media-fetcher')
+      : undefined;
+    const app = await createApp({ config, logger, metrics, tracing });
     for (const warning of warnings) logger.warn(warning);
     const { media, tokens } = config;
     logger.info(
@@ -24,6 +30,7 @@ async function main(argv: readonly string[]): Promise<number> {
         has_proxy: Boolean(media.proxy?.httpProxy || media.proxy?.httpsProxy),
         has_cache: media.cache !== undefined,
         has_redis: Boolean(media.cache?.redisUrl),
+        is_traced: tracing !== undefined,
       },
       'starting',
     );
@@ -31,6 +38,7 @@ async function main(argv: readonly string[]): Promise<number> {
       return await runService(app.service, { ...config, ...config.listen, logger });
     } finally {
       await app.close();
+      await tracing?.close(flushLimitMs);
     }
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;

@@ -1,5 +1,12 @@
-import { MediaError, type MediaFetcher, type MediaFetchOptions, type MediaRef } from '@llm-d/media';
-import { type Logger } from '@llm-d/telemetry';
+import {
+  type EndedItem,
+  MediaError,
+  type MediaFetcher,
+  type MediaFetchOptions,
+  MediaLog,
+  type MediaRef,
+} from '@llm-d/media';
+import { type Logger, type RequestTrace } from '@llm-d/telemetry';
 import { type DigestedMedia, digested } from './describe-media.ts';
 
 /** How one item of a call ended. */
@@ -10,47 +17,41 @@ export type ItemOutcome =
 /** One call of the API. */
 export interface MediaCall {
   readonly requestId: string;
+  readonly trace: RequestTrace | undefined;
   readonly options: MediaFetchOptions;
   readonly signal: AbortSignal;
 }
 
-/** Failures that the address and URL rules are about: an operator wants to know of them. */
-const audited = new Set(['media_address_blocked', 'media_redirect_blocked']);
-/** Warnings about them in one second; whoever tries addresses must not fill the log. The rest is at level info. */
-const maxWarnings = 10;
-
-/** Makes fetches with what is logged of them. */
+/** Makes fetches with what is logged and traced of them. */
 export class MediaCalls {
   readonly #fetcher: MediaFetcher;
-  readonly #ceiling: MediaFetchOptions;
   readonly #logger: Logger;
-  #warnedSecond = 0;
-  #warnings = 0;
+  readonly #log = new MediaLog();
 
-  /** `ceiling` is what the configuration allows every call at most. */
-  constructor(fetcher: MediaFetcher, ceiling: MediaFetchOptions, logger: Logger) {
+  constructor(fetcher: MediaFetcher, logger: Logger) {
     this.#fetcher = fetcher;
-    this.#ceiling = ceiling;
     this.#logger = logger;
   }
 
   /** All items in their order. The first failure ends the others and is thrown, with its index. */
   async all(refs: readonly MediaRef[], call: MediaCall): Promise<DigestedMedia[]> {
     const startedAt = performance.now();
+    const { options, signal } = call;
     try {
-      for (const [index, ref] of refs.entries()) this.#checkStatically(ref, index);
-      const results = await this.#fetcher.fetchMany(refs, call.options, call.signal);
+      const results = await this.#fetcher.fetchMany(refs, options, signal, (item) =>
+        this.#ended(item, call),
+      );
       const known = new Map(
         [...new Set(results)].map((media) => [media, digested(media, startedAt)] as const),
       );
-      return results.flatMap((media, index) => {
-        const item = known.get(media);
-        if (item) this.#fetched(item, index, refs[index], call);
-        return item ?? [];
-      });
+      return results.flatMap((media) => known.get(media) ?? []);
     } catch (error) {
       const failure = toMediaError(error);
-      this.#failed(failure, failure.index ?? 0, refs[failure.index ?? 0], startedAt, call);
+      // What is about no item has no line yet.
+      if (failure.index === undefined) {
+        const ms = Math.round(performance.now() - startedAt);
+        this.#log.failed(this.#logger, failure, { ...idsOf(call), ms });
+      }
       throw failure;
     }
   }
@@ -62,7 +63,6 @@ export class MediaCalls {
     const started = new Map<string, Promise<DigestedMedia>>();
     const fetch = async (ref: MediaRef): Promise<DigestedMedia> => {
       const startedAt = performance.now();
-      this.#checkStatically(ref, 0);
       return digested(await this.#fetcher.fetch(ref, options, call.signal), startedAt);
     };
     const turns = new Turns(options.maxConcurrentDownloads);
@@ -71,6 +71,10 @@ export class MediaCalls {
       const key = `${ref.modality} ${ref.url}`;
       const fetching = started.get(key) ?? turns.run(() => fetch(ref));
       started.set(key, fetching);
+      const ended = (result?: DigestedMedia['media'], error?: MediaError): void => {
+        const durationMs = performance.now() - startedAt;
+        this.#ended({ ref, indices: [index], result, error, durationMs }, call);
+      };
       try {
         const item = await fetching;
         bytesLeft -= item.media.byteLength;
@@ -82,67 +86,35 @@ export class MediaCalls {
             { limit, actual: limit - bytesLeft },
           );
         }
-        this.#fetched(item, index, ref, call);
+        ended(item.media);
         return { index, item };
       } catch (thrown) {
         const error = toMediaError(thrown);
-        this.#failed(error, index, ref, startedAt, call);
+        ended(undefined, error);
         return { index, error };
       }
     });
   }
 
-  /** By the rules of the configuration alone: a host that a caller lists is not excused from them. */
-  #checkStatically({ url }: MediaRef, index: number): void {
-    if (/^data:/i.test(url)) return;
-    try {
-      this.#fetcher.checkUrl(url, this.#ceiling);
-    } catch (error) {
-      if (error instanceof MediaError) error.index = index;
-      throw error;
-    }
-  }
-
-  #fetched(item: DigestedMedia, index: number, ref: MediaRef | undefined, call: MediaCall): void {
-    const { media, totalMs } = item;
-    const modality = ref?.modality ?? 'image';
-    this.#logger.info(
-      {
-        ...{ request_id: call.requestId, index, modality, host: media.facts.origin?.host },
-        ...{ bytes: media.byteLength, content_type: media.contentType },
-        ...{ cache: media.facts.cache?.status, hops: media.facts.origin?.redirects },
-        ms: Math.round(totalMs),
+  #ended(item: EndedItem, call: MediaCall): void {
+    this.#log.itemEnded(this.#logger, item, idsOf(call));
+    const { ref, result, error, durationMs } = item;
+    call.trace?.record({
+      name: 'media',
+      durationMs,
+      error: error && { type: error.code, message: error.safeMessage },
+      attributes: {
+        'llm_d.media.modality': ref.modality,
+        'llm_d.media.type': result?.contentType,
+        'llm_d.media.size': result?.byteLength,
+        'llm_d.media.cache': result?.facts.cache?.status,
+        'llm_d.media.redirects': result?.facts.origin?.redirects,
       },
-      'fetched',
-    );
-  }
-
-  #failed(
-    error: MediaError,
-    index: number,
-    ref: MediaRef | undefined,
-    startedAt: number,
-    call: MediaCall,
-  ): void {
-    const modality = ref?.modality ?? 'image';
-    const { code, logDetail, originStatus, causeCode, hop } = error;
-    const fields = {
-      ...{ request_id: call.requestId, index, modality, code, cause_code: causeCode, hop },
-      ...{ origin_status: originStatus, detail: logDetail },
-      ms: Math.round(performance.now() - startedAt),
-    };
-    if (code === 'media_internal')
-      this.#logger.error({ ...fields, err: error.cause }, 'not fetched');
-    else if (audited.has(code) && this.#mayWarn()) this.#logger.warn(fields, 'not fetched');
-    else this.#logger.info(fields, 'not fetched');
-  }
-
-  #mayWarn(): boolean {
-    const second = Math.floor(performance.now() / 1_000);
-    if (second !== this.#warnedSecond) [this.#warnedSecond, this.#warnings] = [second, 0];
-    return ++this.#warnings <= maxWarnings;
+    });
   }
 }
+
+const idsOf = ({ requestId, trace }: MediaCall) => ({ request_id: requestId, ...trace?.ids });
 
 function toMediaError(error: unknown): MediaError {
   if (error instanceof MediaError) return error;

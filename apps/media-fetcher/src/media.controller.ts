@@ -7,6 +7,7 @@ import {
   type MediaRef,
   sniffType,
 } from '@llm-d/media';
+import { type Tracing } from '@llm-d/telemetry';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { BatchWriter } from './batch-writer.ts';
 import { describeMedia, type DigestedMedia, etagOf, matchesEtag } from './describe-media.ts';
@@ -20,6 +21,8 @@ import { tighten } from './tighten.ts';
 
 /** Injects what a call may do at most. */
 export const ceiling = Symbol('ceiling');
+/** Injects what traces the requests, if anything does. */
+export const requestTraces = Symbol('requestTraces');
 
 const ndjsonType = 'application/x-ndjson';
 
@@ -31,6 +34,7 @@ export class MediaController {
     private readonly fetcher: MediaFetcher,
     private readonly running: RunningCalls,
     @Inject(ceiling) private readonly most: MediaFetchOptions,
+    @Inject(requestTraces) private readonly tracing: Tracing | undefined,
   ) {}
 
   @Post('fetch')
@@ -114,7 +118,9 @@ export class MediaController {
     const options = tighten(this.most, wanted);
     const rounds = Math.ceil(count / options.maxConcurrentDownloads);
     const signal = this.running.watch(reply.raw, rounds * options.downloadTimeoutMs);
-    return { requestId: request.id, options, signal };
+    const trace = this.tracing?.of(request.raw);
+    trace?.identify(request.id, request.routeOptions.url);
+    return { requestId: request.id, trace, options, signal };
   }
 
   private async wholeBatch(

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createServer, type RequestListener } from 'node:http';
 import { type AddressInfo, type Socket } from 'node:net';
 import { type RunningService, startService } from '@llm-d/service';
-import { createLogger } from '@llm-d/telemetry';
+import { createLogger, type Tracing } from '@llm-d/telemetry';
 import supertest from 'supertest';
 import { createApp } from './app.ts';
 import { type FetcherConfig, loadFetcherConfig } from './config.ts';
@@ -64,6 +64,7 @@ export interface TestFetcher extends RunningService {
 export async function startFetcher(
   environment: Record<string, string> = {},
   change: (config: FetcherConfig) => FetcherConfig = (config) => config,
+  tracing?: Tracing,
 ): Promise<TestFetcher> {
   const lines: Record<string, unknown>[] = [];
   const logger = createLogger({
@@ -75,7 +76,7 @@ export async function startFetcher(
   });
   const { config } = loadFetcherConfig([], { MEDIA_LISTEN: '127.0.0.1:0', ...environment });
   const media = { ...config.media, testOnlyAllowLoopback: true };
-  const app = await createApp({ config: change({ ...config, media }), logger });
+  const app = await createApp({ config: change({ ...config, media }), logger, tracing });
   const running = await startService(app.service, { ...config, ...config.listen, logger });
   return {
     ...running,

@@ -40,6 +40,8 @@ export function tighten(ceiling: MediaFetchOptions, wanted: CallOptions): MediaF
     maxTotalDownloadBytes: least(ceiling.maxTotalDownloadBytes, wanted.max_total_bytes),
     allowPrivateNetworks: ceiling.allowPrivateNetworks && (wanted.allow_private_networks ?? true),
     allowedDomains: intersectDomains(ceiling.allowedDomains, readDomains(wanted.allowed_domains)),
+    // A host that the caller lists is not excused from the rules for names.
+    excusedDomains: ceiling.allowedDomains,
     contentCheck:
       checks.indexOf(check) > checks.indexOf(ceiling.contentCheck) ? check : ceiling.contentCheck,
     allowedTypes: byModality((modality) =>

@@ -1,7 +1,7 @@
 -- ARGV: 1 generation, 2 token, 3 result life ms, 4 member.
 -- Answers { what, then lane, tier, model, path, content type, headers, traceparent, mode, starts, retries, d, c, now }.
-local r = redis.call('HMGET', rec, 's', 'g', 'x', 'd')
-local state, generation, mark, deadline = unpack(r)
+local r = redis.call('HMGET', rec, 's', 'g', 'x', 'd', 'lane', 'tier', 'model', 'path', 'ct', 'fh', 'tp', 'mode', 'a', 'n', 'c')
+local state, generation, mark, deadline, lane, tier, model, path, contentType, headers, traceparent, mode = unpack(r, 1, 12)
 if not state or generation ~= ARGV[1] or state == 'tomb' then
   return { 'GONE' }
 end
@@ -10,13 +10,12 @@ if state == 'done' then
 end
 if mark then
   fail(ARGV[4], ARGV[3], 'CANCELLED', 'the request was cancelled')
-  return { 'DONE', redis.call('HGET', rec, 'lane'), 'CANCELLED' }
+  return { 'DONE', lane, 'CANCELLED' }
 end
 if now >= tonumber(deadline) then
   expire(ARGV[4], ARGV[3])
-  return { 'DONE', redis.call('HGET', rec, 'lane'), 'DEADLINE_EXCEEDED' }
+  return { 'DONE', lane, 'DEADLINE_EXCEEDED' }
 end
-redis.call('HSET', rec, 's', 'active', 'o', ARGV[2])
-local starts = redis.call('HINCRBY', rec, 'a', 1)
-local f = redis.call('HMGET', rec, 'lane', 'tier', 'model', 'path', 'ct', 'fh', 'tp', 'mode', 'n', 'c')
-return { 'RUN', f[1], f[2], f[3], f[4], f[5], f[6], f[7] or '', f[8], starts, f[9] or 0, deadline, f[10], now }
+local starts = tonumber(r[13] or 0) + 1
+redis.call('HSET', rec, 's', 'active', 'o', ARGV[2], 'a', starts)
+return { 'RUN', lane, tier, model, path, contentType, headers, traceparent or '', mode, starts, r[14] or 0, deadline, r[15], now }

@@ -14,16 +14,17 @@ local function store(member, lifeMs, set)
   redis.call('HSET', rec, 's', 'done', 'f', now, unpack(set))
   redis.call('HDEL', rec, 'o', 'x', 'ls', 'lct')
   redis.call('PEXPIRE', rec, lifeMs)
-  redis.call('PEXPIRE', res, lifeMs)
   redis.call('UNLINK', body)
   redis.call('PUBLISH', 'ab:done', member)
 end
 
-local function put(key, bytes)
+-- Stores the upload, or bytes that came as an argument, until a time.
+local function put(key, bytes, at)
   if isUploaded then
     redis.call('RENAME', upload, key)
+    redis.call('PEXPIREAT', key, at)
   else
-    redis.call('SET', key, bytes)
+    redis.call('SET', key, bytes, 'PXAT', at)
   end
 end
 
@@ -36,6 +37,7 @@ end
 local function expire(member, lifeMs)
   local last = redis.call('HMGET', rec, 'ls', 'lct')
   if last[1] then
+    redis.call('PEXPIRE', res, lifeMs)
     store(member, lifeMs, { 'rs', last[1], 'rct', last[2] or '' })
   else
     fail(member, lifeMs, 'DEADLINE_EXCEEDED', 'the deadline came before an answer')

@@ -18,8 +18,9 @@ if ARGV[4] == 'overdue' then
   end
   expire(ARGV[2], ARGV[3])
 elseif ARGV[4] == 'response' then
-  put(res, ARGV[7])
-  store(ARGV[2], ARGV[3], { 'rs', ARGV[5], 'rct', ARGV[6], 'rz', redis.call('STRLEN', res) })
+  put(res, ARGV[7], now + tonumber(ARGV[3]))
+  local size = isUploaded and redis.call('STRLEN', res) or #ARGV[7]
+  store(ARGV[2], ARGV[3], { 'rs', ARGV[5], 'rct', ARGV[6], 'rz', size })
 else
   fail(ARGV[2], ARGV[3], ARGV[5], ARGV[6])
 end

@@ -19,7 +19,6 @@ if ARGV[3] == '1' then
 end
 if ARGV[5] ~= '' then
   redis.call('HSET', rec, 'ls', ARGV[5], 'lct', ARGV[6])
-  put(res, ARGV[7])
-  redis.call('PEXPIREAT', res, tonumber(deadline) + 60000 + tonumber(ARGV[4]))
+  put(res, ARGV[7], tonumber(deadline) + 60000 + tonumber(ARGV[4]))
 end
 return 'OK'

@@ -1,18 +1,17 @@
--- KEYS: leases of one tenant. ARGV: 1 'acquire', 'renew' or 'release', 2 token, 3 lease ms, 4 limit.
--- Answers 1 when the token holds a lease after it.
+-- KEYS: leases of one tenant. ARGV: 1 lease ms, 2 limit or '', 3.. tokens. Leases the first of the tokens and answers how
+-- many. Without a limit all: a renewal that comes late takes its place again, the call that it stands for is running.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local leases, what, token = KEYS[1], ARGV[1], ARGV[2]
-if what == 'release' then
-  redis.call('ZREM', leases, token)
-  return 0
-end
-local lease = tonumber(ARGV[3])
+local leases, lease = KEYS[1], tonumber(ARGV[1])
 redis.call('ZREMRANGEBYSCORE', leases, '-inf', now)
--- A renewal that comes late takes its place again: the call that it stands for is still running.
-if what == 'acquire' and redis.call('ZCARD', leases) >= tonumber(ARGV[4]) then
-  return 0
+local count = #ARGV - 2
+if ARGV[2] ~= '' then
+  count = math.max(0, math.min(count, tonumber(ARGV[2]) - redis.call('ZCARD', leases)))
 end
-redis.call('ZADD', leases, now + lease, token)
-redis.call('PEXPIRE', leases, lease)
-return 1
+for i = 1, count do
+  redis.call('ZADD', leases, now + lease, ARGV[i + 2])
+end
+if count > 0 then
+  redis.call('PEXPIRE', leases, lease)
+end
+return count

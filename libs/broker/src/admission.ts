@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { type Core, recordScript } from './core.ts';
 import { BrokerInputError, BrokerUnavailableError } from './errors.ts';
-import { idempotencyKey, laneOpenKey, lanesKey, memberOf, tenantOpenKey } from './keys.ts';
+import { idempotencyKey, laneOpenKey, lanesKey, tenantOpenKey } from './keys.ts';
 import { fairDueMs } from './lane-queues.ts';
 import { isRequestId, newRequestId, tenantProblem } from './names.ts';
 import { OpenCounts } from './open-counts.ts';
@@ -203,7 +203,7 @@ export class Admission {
         ...[randomUUID().slice(0, 8), hash, submission.timeoutMs, settings.resultMs],
         ...[mode === 'wait' ? '1' : '0', mayMake ? '1' : '0'],
         ...[settings.attachesOnConflict ? '1' : '0', settings.rerunOnRetry],
-        ...['lane', lane, 'tier', tier, 'model', model, 'path', path, 'ct', contentType],
+        ...[lane, 'tier', tier, 'model', model, 'path', path, 'ct', contentType],
         ...['fh', JSON.stringify(submission.forwardedHeaders), 'mode', mode],
         ...(traceparent === undefined ? [] : ['tp', traceparent]),
       ],
@@ -224,18 +224,16 @@ export class Admission {
   }
 
   async #open(accepted: Accepted, deadlineMs: number): Promise<void> {
-    const { records } = this.#core.connections;
-    const member = memberOf(accepted);
-    const tenantKey = tenantOpenKey(accepted.tenant);
-    this.#counts.add(tenantKey);
-    this.#counts.add(laneOpenKey(accepted.lane));
-    const isKnown = this.#knownLanes.has(accepted.lane);
+    const { connections, openSets } = this.#core;
+    const { tenant, lane } = accepted;
+    this.#counts.add(tenantOpenKey(tenant));
+    this.#counts.add(laneOpenKey(lane));
+    const isKnown = this.#knownLanes.has(lane);
     await Promise.all([
-      ...(isKnown ? [] : [records.sadd(lanesKey, accepted.lane)]),
-      records.zadd(tenantKey, deadlineMs, member),
-      records.zadd(laneOpenKey(accepted.lane), deadlineMs, member),
+      isKnown || connections.records.sadd(lanesKey, lane),
+      openSets.add(accepted, deadlineMs),
     ]);
-    this.#knownLanes.add(accepted.lane);
+    this.#knownLanes.add(lane);
   }
 
   /** Waits until the record is as safe as the configuration wants it; the ticket can be made again from it. */

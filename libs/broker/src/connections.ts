@@ -1,13 +1,19 @@
-import { connectRedis, redactRedisUrl, type RedisError, toRedisError } from '@llm-d/redis';
-import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import {
+  BatchingRedis,
+  connectRedis,
+  redactRedisUrl,
+  type RedisError,
+  toRedisError,
+} from '@llm-d/redis';
+import { Cluster, type RedisOptions } from 'ioredis';
 import { BrokerInputError } from './errors.ts';
 import { type BrokerRedis } from './options.ts';
 import { defineScripts, type RedisLike } from './script.ts';
 
 /** Longest wait for an answer; a frozen server is noticed after it. */
 export const answerMs = 2_000;
-/** The clients' own limit, which ends what nobody waits for: long enough for the longest body. */
-const commandTimeoutMs = 5_000;
+/** A connection without an answer is cut after it, and what nobody waits for ends: long enough for the longest body. */
+const silenceMs = 10_000;
 const connectTimeoutMs = 2_000;
 const maxReconnectDelayMs = 1_000;
 
@@ -103,14 +109,13 @@ export class Connections {
     if ('url' in redis) {
       const client = connectRedis({
         ...{ url: redis.url, name: `ab-${name}`, onError: this.#onError, isBatching: true },
-        ...{ commandTimeoutMs, connectTimeoutMs, maxReconnectDelayMs },
+        ...{ silenceMs, connectTimeoutMs, maxReconnectDelayMs },
       });
       this.#open.add(client);
       return client;
     }
     return this.#cluster(redis.clusterUrls, name, false, {
-      commandTimeout: commandTimeoutMs,
-      socketTimeout: commandTimeoutMs * 2,
+      socketTimeout: silenceMs,
       connectTimeout: connectTimeoutMs,
       maxRetriesPerRequest: 0,
       disconnectTimeout: 500,
@@ -123,8 +128,8 @@ export class Connections {
     if ('clusterUrls' in redis) {
       return this.#cluster(redis.clusterUrls, name, true, { ...patient, ...options });
     }
-    const client = new Redis(redis.url, { ...patient, ...options, connectionName: `ab-${name}` });
-    return this.#keep(client);
+    const connectionName = `ab-${name}`;
+    return this.#keep(new BatchingRedis(redis.url, { ...patient, ...options, connectionName }));
   }
 
   #cluster(

@@ -1,10 +1,12 @@
+import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { type Connections } from './connections.ts';
 import { type Guard } from './guard.ts';
-import { laneOpenKey, memberOf, recordKeys, tenantOpenKey, uploadKey } from './keys.ts';
+import { memberOf, recordKeys, uploadKey } from './keys.ts';
 import { type LaneQueues } from './lane-queues.ts';
 import { type RequestName, type RequestRef } from './names.ts';
 import { type BrokerObserver } from './observer.ts';
+import { type OpenSets } from './open-sets.ts';
 import { runScript, type ScriptReply } from './script.ts';
 import { type Settings } from './settings.ts';
 
@@ -14,6 +16,7 @@ export interface Core {
   readonly connections: Connections;
   readonly guard: Guard;
   readonly queues: LaneQueues;
+  readonly openSets: OpenSets;
   readonly observer: BrokerObserver;
   /** The clock of Redis as far as this process knows; scripts decide, this only spares calls. */
   serverNowMs(): number;
@@ -33,19 +36,19 @@ export async function recordScript(
   bytes?: Uint8Array,
 ): Promise<ScriptReply[]> {
   const { records } = connections;
-  if (bytes === undefined || bytes.byteLength <= maxArgumentBytes) {
-    const last = bytes === undefined ? [] : [bytes];
-    return await run(uploadKey(ref, ''), [...args, ...last]);
+  if (bytes === undefined) {
+    return await run(uploadKey(ref, ''), args);
+  }
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (buffer.byteLength <= maxArgumentBytes) {
+    // ioredis puts a command together piece by piece when an argument is bytes: what is text goes as text.
+    const last = isUtf8(buffer) ? buffer.toString() : buffer;
+    return await run(uploadKey(ref, ''), [...args, last]);
   }
   const upload = uploadKey(ref, randomUUID());
   // One connection keeps their order.
   const [, reply] = await Promise.all([
-    records.set(
-      upload,
-      Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength),
-      'PX',
-      uploadLifeMs,
-    ),
+    records.set(upload, buffer, 'PX', uploadLifeMs),
     run(upload, [...args, '']),
     // A script that did not want the bytes left them.
     records.unlink(upload),
@@ -59,20 +62,6 @@ export async function recordScript(
     const answer = await runScript(records, name, [...recordKeys(ref), upload], all);
     return Array.isArray(answer) ? answer : [answer];
   }
-}
-
-/** Takes a request out of the open sets of its lane and tenant. */
-export async function closeEntry(
-  { connections }: Core,
-  ref: RequestRef,
-  lane: string,
-): Promise<void> {
-  const member = memberOf(ref);
-  // In this order: what is left in the lane's set is found by the sweeper, which then repeats both.
-  await Promise.all([
-    connections.records.zrem(tenantOpenKey(ref.tenant), member),
-    connections.records.zrem(laneOpenKey(lane), member),
-  ]);
 }
 
 /**
@@ -92,7 +81,7 @@ export async function endOverdue(
   }
   if (what === 'STORED') {
     core.observer.onOutcome?.('DEADLINE_EXCEEDED');
-    await closeEntry(core, ref, String(lane));
+    await core.openSets.remove({ ...ref, lane: String(lane) });
   }
   return what === 'STORED';
 }

@@ -1,4 +1,4 @@
-import { closeEntry, type Core, recordScript } from './core.ts';
+import { type Core, recordScript } from './core.ts';
 import {
   type BeginResult,
   type Dispatch,
@@ -38,7 +38,7 @@ export function dispatchCalls(core: Core, messages: Messages, quota: Quota): Dis
     }
     if (what === 'DONE' && typeof lane === 'string') {
       observer.onOutcome?.(String(reply[2]));
-      await closeEntry(core, ref, lane);
+      await core.openSets.remove({ ...ref, lane });
     }
     return { kind: what === 'DONE' ? 'done' : 'gone' };
   }
@@ -53,7 +53,7 @@ export function dispatchCalls(core: Core, messages: Messages, quota: Quota): Dis
     const [what, lane] = await recordScript(core, 'finish', ref, args, bytes);
     if (what === 'STORED') {
       observer.onOutcome?.(outcome.kind === 'response' ? 'response' : outcome.code);
-      await closeEntry(core, ref, String(lane));
+      await core.openSets.remove({ ...ref, lane: String(lane) });
       return 'stored';
     }
     const why = what === 'ALREADY' ? 'already' : 'gone';

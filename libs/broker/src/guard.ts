@@ -37,13 +37,13 @@ export class Guard {
       throw fail('unreachable', `${server}: not connected`);
     }
     const startedAt = performance.now();
-    const late = Promise.withResolvers<never>();
-    const timer = setTimeout(
-      () => late.reject(fail('timeout', `${server}: no answer in time`)),
-      answerMs + (bytes / bytesPerSecond) * 1_000,
-    );
+    const limitMs = answerMs + (bytes / bytesPerSecond) * 1_000;
+    let timer: NodeJS.Timeout | undefined;
     try {
-      return await Promise.race([work(), late.promise]);
+      return await new Promise<T>((resolve, reject) => {
+        timer = setTimeout(() => reject(fail('timeout', `${server}: no answer in time`)), limitMs);
+        work().then(resolve, reject);
+      });
     } catch (error) {
       if (error instanceof BrokerUnavailableError || error instanceof BrokerInputError) {
         throw error;

@@ -13,9 +13,19 @@ export const lanesKey = 'ab:lanes';
 /** Held by the process whose sweeper works. */
 export const sweeperKey = 'ab:sweeper';
 
+/** Every request asks several times; tenants are without bound. */
+const knownParts = new Map<string, string>();
+const maxKnownParts = 1_000;
+
 /** A tenant as part of a key: base64url of its UTF-8, no padding, so that it holds no separator. */
 export function tenantPart(tenant: string): string {
-  return Buffer.from(tenant, 'utf8').toString('base64url');
+  let part = knownParts.get(tenant);
+  if (part === undefined) {
+    part = Buffer.from(tenant, 'utf8').toString('base64url');
+    if (knownParts.size >= maxKnownParts) knownParts.clear();
+    knownParts.set(tenant, part);
+  }
+  return part;
 }
 
 /** Record, body and result of a request, in the order that the scripts take them. */

@@ -8,6 +8,7 @@ import { Health } from './health.ts';
 import { laneOpenKey, lanesKey } from './keys.ts';
 import { LaneQueues } from './lane-queues.ts';
 import { Messages } from './messages.ts';
+import { OpenSets } from './open-sets.ts';
 import { type BrokerOptions } from './options.ts';
 import { Quota } from './quota.ts';
 import { deleteRecord, fetchRecord } from './retrieval-calls.ts';
@@ -26,7 +27,8 @@ export function openBroker(options: BrokerOptions): Broker {
   const queues = new LaneQueues(connections, onError);
   const health = new Health(connections, settings);
   const serverNowMs = (): number => health.serverNowMs();
-  const core: Core = { settings, connections, guard, queues, observer, serverNowMs };
+  const openSets = new OpenSets(connections.records);
+  const core: Core = { settings, connections, guard, queues, openSets, observer, serverNowMs };
   const messages = new Messages(connections);
   const waits = new Waits(core, messages);
   const quota = new Quota({ connections, guard, settings, onError });

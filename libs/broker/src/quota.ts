@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Connections } from './connections.ts';
 import { type QuotaLease } from './dispatch.ts';
+import { Gathering } from './gathering.ts';
 import { type Guard } from './guard.ts';
 import { quotaKey } from './keys.ts';
 import { runScript } from './script.ts';
@@ -20,6 +21,10 @@ export class Quota {
   readonly #onError: (error: Error) => void;
   /** Token to key. */
   readonly #held = new Map<string, string>();
+  /** Tokens by tenant; answers how many of them have a place. */
+  readonly #acquiring: Gathering<string, number>;
+  /** Tokens by key. */
+  readonly #releasing: Gathering<string, void>;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(core: {
@@ -32,25 +37,31 @@ export class Quota {
     this.#guard = core.guard;
     this.#settings = core.settings;
     this.#onError = core.onError;
+    const { records } = core.connections;
+    this.#acquiring = new Gathering((tenant, tokens) =>
+      this.#lease(quotaKey(tenant), tokens, this.#settings.tenant(tenant).concurrency),
+    );
+    this.#releasing = new Gathering(async (key, tokens) => {
+      await core.guard.run('quota', () => records.zrem(key, ...tokens));
+    });
   }
 
   /** See `Dispatch.acquireQuota`; never rejects. */
   async acquire(tenant: string): Promise<QuotaLease> {
-    const limit = this.#settings.tenant(tenant).concurrency;
-    if (limit <= 0) {
+    if (this.#settings.tenant(tenant).concurrency <= 0) {
       return lease('reserved', true, () => Promise.resolve());
     }
-    const key = quotaKey(tenant);
     const token = randomUUID();
     try {
-      const isHeld = await this.#guard.run('quota', () => this.#run(key, 'acquire', token, limit));
-      if (isHeld !== 1) {
+      const { result, index } = await this.#acquiring.add(tenant, token);
+      if (index >= result) {
         return lease('overflow', true, () => Promise.resolve());
       }
     } catch (error) {
       this.#report(error);
       return lease('reserved', false, () => Promise.resolve());
     }
+    const key = quotaKey(tenant);
     this.#held.set(token, key);
     this.#timer ??= setInterval(() => void this.#renew(), renewMs).unref();
     return lease('reserved', true, () => this.#release(key, token));
@@ -65,7 +76,7 @@ export class Quota {
       return;
     }
     try {
-      await this.#guard.run('quota', () => this.#run(key, 'release', token, 0));
+      await this.#releasing.add(key, token);
     } catch (error) {
       // It ends by itself.
       this.#report(error);
@@ -73,17 +84,19 @@ export class Quota {
   }
 
   async #renew(): Promise<void> {
+    const held = Map.groupBy(this.#held.keys(), (token) => this.#held.get(token) ?? '');
     try {
-      await this.#guard.run('quota', () =>
-        Promise.all([...this.#held].map(([token, key]) => this.#run(key, 'renew', token, 0))),
-      );
+      await Promise.all([...held].map(([key, tokens]) => this.#lease(key, tokens)));
     } catch (error) {
       this.#report(error);
     }
   }
 
-  #run(key: string, what: string, token: string, limit: number): Promise<unknown> {
-    return runScript(this.#connections.records, 'quota', [key], [what, token, leaseMs, limit]);
+  /** Leases the first of the tokens, up to the limit, or all without one; answers how many. */
+  async #lease(key: string, tokens: readonly string[], limit?: number): Promise<number> {
+    const { records } = this.#connections;
+    const args = [leaseMs, limit ?? '', ...tokens];
+    return Number(await this.#guard.run('quota', () => runScript(records, 'quota', [key], args)));
   }
 
   #report(error: unknown): void {

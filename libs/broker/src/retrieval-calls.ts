@@ -1,4 +1,4 @@
-import { type Core, closeEntry, endOverdue, recordScript } from './core.ts';
+import { type Core, endOverdue, recordScript } from './core.ts';
 import { type CancelReason } from './dispatch.ts';
 import { recordKeys, tenantPart } from './keys.ts';
 import { type RequestName, type RequestRef } from './names.ts';
@@ -15,21 +15,13 @@ const unknown: Look = { found: { kind: 'unknown' }, deadlineMs: Infinity };
 
 /** Reads in one round trip; a `generation` hides all others. */
 async function look(core: Core, name: RequestName, generation?: string): Promise<Look> {
+  const { records } = core.connections;
   const [rec, , res] = recordKeys(name);
-  const answers = await core.connections.records
-    .pipeline()
-    .hmget(rec, 's', 'g', 'd', 'x', 'rs', 'rc', 'rm', 'rct')
-    .getBuffer(res)
-    .exec();
-  const [[failure, fields] = [], [resFailure, body] = []] = answers ?? [];
-  const error = failure ?? resFailure;
-  if (error != null) {
-    throw error;
-  }
-  // Eight fields, each a text or null.
-  const [state, found, deadline, mark, status, code, message, contentType] = fields as (
-    string | null
-  )[];
+  const [fields, body] = await Promise.all([
+    records.hmget(rec, 's', 'g', 'd', 'x', 'rs', 'rc', 'rm', 'rct'),
+    records.getBuffer(res),
+  ]);
+  const [state, found, deadline, mark, status, code, message, contentType] = fields;
   const isMissing = state === null || state === undefined || state === 'tomb';
   if (isMissing || typeof found !== 'string' || (generation ?? found) !== found) {
     return unknown;
@@ -87,7 +79,7 @@ export async function deleteRecord(core: Core, name: RequestName): Promise<Cance
   if (what === 'DELETED') {
     return 'deleted';
   }
-  await closeEntry(core, ref, String(lane));
+  await core.openSets.remove({ ...ref, lane: String(lane) });
   if (what === 'ACTIVE') {
     return 'active';
   }
@@ -100,7 +92,7 @@ export async function leaveRecord(core: Core, ref: RequestRef): Promise<CancelRe
   const [what, lane] = await cancelScript(core, ref, ref.generation, 'disconnect', 'leave');
   if (what === 'ACTIVE') {
     core.observer.onOutcome?.('CANCELLED');
-    await closeEntry(core, ref, String(lane));
+    await core.openSets.remove({ ...ref, lane: String(lane) });
     return 'active';
   }
   if (what === 'QUEUED') {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Sweeper } from './broker.ts';
-import { closeEntry, type Core, endOverdue, recordScript } from './core.ts';
+import { type Core, endOverdue, recordScript } from './core.ts';
 import { jobIdOf, laneOpenKey, memberOf, parseMember, recordKeys, sweeperKey } from './keys.ts';
 import { type RequestRef } from './names.ts';
 import { type RepairKind } from './observer.ts';
@@ -143,7 +143,7 @@ export class RecordSweeper implements Sweeper {
     const [state, generation, created] = await connections.records.hmget(rec, 's', 'g', 'c');
     const isLive = state === 'queued' || state === 'active';
     if (!isLive || generation !== ref.generation) {
-      await closeEntry(this.#core, ref, lane);
+      await this.#core.openSets.remove({ ...ref, lane });
       return 'closed-entry';
     }
     const nowMs = this.#core.serverNowMs();
@@ -181,7 +181,7 @@ export class RecordSweeper implements Sweeper {
       return undefined;
     }
     this.#core.observer.onOutcome?.('INFERENCE_ERROR');
-    await closeEntry(this.#core, ref, String(lane));
+    await this.#core.openSets.remove({ ...ref, lane: String(lane) });
     return kind;
   }
 }

@@ -2,7 +2,6 @@ import { DelayedError, type Job, WaitingError, Worker } from 'bullmq';
 import { type Core } from './core.ts';
 import { type Dispatch } from './dispatch.ts';
 import { jobIdOf, lanePrefix, laneProbeKey, parseJobId } from './keys.ts';
-import { queueOptions } from './lane-queues.ts';
 import { type LaneWorker, type LaneWorkerOptions } from './lane-worker.ts';
 import { type Ticket } from './names.ts';
 import { type RedisLike } from './script.ts';
@@ -14,6 +13,8 @@ const stalledIntervalMs = 5_000;
 const maxPollSeconds = 5;
 /** Crashes of workers that one ticket survives. */
 const maxStalledCount = 5;
+/** Of tickets that failed for good. */
+const keptFailures = { age: 86_400, count: 1_000 };
 /** After a failed fetch or completion; BullMQ's own default is 15 s. */
 const retryDelayMs = 1_000;
 const probeMs = 1_000;
@@ -47,7 +48,6 @@ export class TicketWorker implements LaneWorker {
 
   constructor(core: Core, dispatch: Dispatch, options: LaneWorkerOptions) {
     const { lane } = options;
-    const removeOnFail = queueOptions(lane).defaultJobOptions?.removeOnFail;
     this.lane = lane;
     this.#core = core;
     this.#dispatch = dispatch;
@@ -70,7 +70,7 @@ export class TicketWorker implements LaneWorker {
         runRetryDelay: retryDelayMs,
         drainDelay: Math.min(maxPollSeconds, stalledInterval / 1_000),
         removeOnComplete: { count: 0 },
-        ...(typeof removeOnFail === 'object' && { removeOnFail }),
+        removeOnFail: keptFailures,
         metrics: { maxDataPoints: 60 * 24 },
         settings: { backoffStrategy: (attempts) => 1_000 * 2 ** (attempts - 1) },
       },

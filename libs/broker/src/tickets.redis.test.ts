@@ -306,6 +306,16 @@ describe('2.2 quota', () => {
     expect((await limiting.dispatch.acquireQuota('t')).classification).toBe('reserved');
   });
 
+  it('no more than the limit when many ask at once', async () => {
+    const limiting = await bench.open({ tenant: () => ({ concurrency: 3 }) });
+    const asked = Array.from({ length: 5 }, () => limiting.dispatch.acquireQuota('t'));
+    const leases = await Promise.all(asked);
+    const held = leases.filter(({ classification }) => classification === 'reserved');
+    expect(held).toHaveLength(3);
+    await Promise.all(held.map((lease) => lease.release()));
+    expect(await bench.redis.keys('ab:quota:*')).toEqual([]);
+  });
+
   it('no limit: reserved, and no counter (C25)', async () => {
     expect(await broker.dispatch.acquireQuota('t')).toMatchObject({ classification: 'reserved' });
     expect(await bench.redis.keys('ab:quota:*')).toEqual([]);

@@ -50,6 +50,7 @@ export class Connection {
   #idleSince = 0;
   /** Whether an earlier exchange ended well on it. */
   #isUsed = false;
+  #isGathering = false;
 
   constructor(pool: ConnectionPool) {
     this.#pool = pool;
@@ -81,6 +82,22 @@ export class Connection {
     return { isReused: this.#isUsed, socket, bytesRead: socket?.bytesRead ?? 0 };
   }
 
+  /**
+   * From here on what is written waits, and nobody is told to pause: undici writes the chunks of a body one by one, with a
+   * system call for each, also where all of them are there.
+   */
+  gather(): void {
+    this.#isGathering = true;
+    this.#socket?.cork();
+  }
+
+  /** Sends what was gathered. */
+  flush(): void {
+    if (!this.#isGathering) return;
+    this.#isGathering = false;
+    this.#socket?.uncork();
+  }
+
   /** An exchange has its whole answer. */
   rest(): void {
     this.#active -= 1;
@@ -100,6 +117,9 @@ export class Connection {
     this.#socket = socket;
     this.#active = 0;
     this.#isUsed = false;
+    this.#isGathering = false;
+    const write = socket.write.bind(socket) as (...args: unknown[]) => boolean;
+    socket.write = (...args: unknown[]) => write(...args) || this.#isGathering;
     socket.once('end', () => {
       if (this.#isIdle) this.#pool.learn(performance.now() - this.#idleSince);
     });

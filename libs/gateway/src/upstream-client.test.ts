@@ -1,10 +1,15 @@
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer, type AddressInfo, Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { type Answer, scriptedServer, type ScriptedServer } from '@llm-d/testing';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { clientOf, nextTurn, post } from './testing.ts';
 import { maxErrorBytes, type UpstreamClient } from './upstream-client.ts';
+
+/** Where Node hands bytes to the system: one chunk, or several at once. */
+interface WritingSocket {
+  _writeGeneric(isVector: boolean, data: unknown[]): void;
+}
 
 let server: ScriptedServer;
 let client: UpstreamClient;
@@ -77,6 +82,21 @@ describe('the request', () => {
     const [call] = server.calls;
     expect(call?.headers['content-length']).toEqual(['2000000']);
     expect(call?.body.equals(Buffer.from(pieces.join('')))).toBe(true);
+  });
+
+  it('goes out in one system call with the pieces of a body that is in memory', async () => {
+    const written = jest.spyOn(Socket.prototype as unknown as WritingSocket, '_writeGeneric');
+    const pieces = ['[', 'a'.repeat(100_000), ',', 'b'.repeat(100_000), ']'];
+    await client.call(post({ pieces }));
+    const ours = written.mock.calls.filter((_, i) => {
+      const { remotePort } = written.mock.contexts[i] as Socket;
+      return remotePort === Number(new URL(server.url).port);
+    });
+    written.mockRestore();
+    const writes = ours.map(([isVector, data]) => (isVector ? data.length : 1));
+    // The header and five pieces: what is small is not joined to what is large.
+    expect(writes).toEqual([6]);
+    expect(server.calls[0]?.body.toString()).toBe(pieces.join(''));
   });
 
   it('keeps all values of a repeated header in order', async () => {

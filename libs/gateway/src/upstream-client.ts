@@ -93,6 +93,9 @@ export const maxErrorBytes = 8192;
 /** Bodies up to this size are sent in one piece: one write is cheaper than several. */
 const singleWriteBytes = 65_536;
 
+/** Larger bodies go out as fast as the peer reads them. */
+const maxGatheredBytes = 4 * 1024 * 1024;
+
 /** Bytes of a dropped answer that are read so that the connection can be used again. */
 const maxDrainedBytes = 65_536;
 
@@ -116,6 +119,8 @@ export class UpstreamClient {
     this.#pool = new Pool(origin, {
       connections: null,
       pipelining: 1,
+      // Under HTTP/2 undici takes a stream that its peer ends with NO_ERROR, as Envoy does, for a whole answer.
+      allowH2: false,
       factory: new ConnectionPool(options.maxIdleConnections ?? Infinity).open,
       connect: { timeout: options.connectTimeoutMs, keepAlive: true },
       headersTimeout: options.headersTimeoutMs,
@@ -256,8 +261,10 @@ export class UpstreamClient {
           use = exchange.connection?.begin();
           isSent = false;
           if (isSettled) started.abort(endedHere);
+          else if (isGathered(body)) exchange.connection?.gather();
         },
         onRequestSent() {
+          exchange.connection?.flush();
           if (isSettled) return;
           isSent = true;
           onSent?.();
@@ -323,6 +330,12 @@ const endedHere = new Error('the call was ended on this side');
 
 function reasonOf(signal: AbortSignal): Error {
   return signal.reason instanceof Error ? signal.reason : new Error('aborted');
+}
+
+/** Whether the body is in memory, in more than one piece, and not so large that its upload should be watched. */
+function isGathered(body: StreamRequest['body']): boolean {
+  if (!body || 'stream' in body) return false;
+  return body.byteLength > singleWriteBytes && body.byteLength <= maxGatheredBytes;
 }
 
 function toBody(body: StreamRequest['body']): Uint8Array | Readable | null {

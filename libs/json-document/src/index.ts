@@ -7,4 +7,5 @@ export { type JsonKind, type JsonMember, JsonSpan } from './json-span.ts';
 export { pathTo } from './path-to.ts';
 export { replaceValue, setMember, type SpanPatch } from './patches.ts';
 export { jsonRaw } from './serialize.ts';
+export { toBase64 } from './to-base64.ts';
 export { defaultMaxDepth, type JsonLimits, validateJson } from './validate.ts';

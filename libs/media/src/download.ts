@@ -39,8 +39,6 @@ export interface DownloadPlan {
 /** An answer with the whole media in its body, which the caller has to read or discard. */
 export interface Download {
   readonly response: Dispatcher.ResponseData;
-  /** The URL that answered, redacted. */
-  readonly from: string;
   /** The URL that answered, as it was asked. */
   readonly url: URL;
   /** Whether it was asked for with headers of the configuration. */
@@ -76,6 +74,9 @@ const accept: Readonly<Record<Modality, string>> = {
   video: 'video/mp4,video/webm,*/*;q=0.1',
   audio: 'audio/wav,audio/mpeg,audio/ogg,audio/flac,*/*;q=0.1',
 };
+
+/** What may wait to be read. More than the 64 KB that a socket gives at a time, or undici would pause it after each of them. */
+const bodyAheadBytes = 128 * 1024;
 
 const followed = new Set([301, 302, 303, 307, 308]);
 
@@ -156,6 +157,7 @@ async function ask(
   return request(url, {
     dispatcher: plan.dispatcher,
     method: 'GET',
+    highWaterMark: bodyAheadBytes,
     headers: {
       'user-agent': plan.userAgent,
       accept: accept[plan.modality],
@@ -195,14 +197,13 @@ export async function download(first: URL, plan: DownloadPlan): Promise<Download
       });
     }
     seen.add(url.href);
-    const from = redactUrl(url.href);
     const isAuthorized = Object.keys(headersFor(url, plan)).length > 0;
     const conditions = hop === 0 ? plan.conditions : undefined;
     let response: Dispatcher.ResponseData;
     try {
       response = await ask(url, plan, conditions);
     } catch (error) {
-      throw atHop(toMediaError(error, 'headers', from), hop);
+      throw atHop(toMediaError(error, 'headers', redactUrl(url.href)), hop);
     }
     const { statusCode } = response;
     if (
@@ -210,19 +211,19 @@ export async function download(first: URL, plan: DownloadPlan): Promise<Download
       (statusCode === 206 && isWholeRange(response)) ||
       (statusCode === 304 && conditions !== undefined)
     ) {
-      return { response, from, url, redirects, isAuthorized };
+      return { response, url, redirects, isAuthorized };
     }
     // An endless body of a redirect would hold us until the deadline.
     discard(response.body);
     if (!followed.has(statusCode)) {
       const retryAfter = singleHeader(response.headers, 'retry-after');
-      throw originStatusError(statusCode, from, retryAfterMs(retryAfter));
+      throw originStatusError(statusCode, redactUrl(url.href), retryAfterMs(retryAfter));
     }
     (redirects ??= []).push({ url, headers: response.headers, isAuthorized });
     try {
       url = nextUrl(response, url, plan);
     } catch (error) {
-      throw atHop(toMediaError(error, 'headers', from), hop + 1);
+      throw atHop(toMediaError(error, 'headers', redactUrl(url.href)), hop + 1);
     }
   }
 }

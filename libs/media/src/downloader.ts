@@ -16,6 +16,7 @@ import {
 } from './options.ts';
 import { type Body, readBody, singleHeader } from './read-body.ts';
 import { withRetries } from './retry.ts';
+import { redactUrl } from './redact.ts';
 import { type Routes } from './routes.ts';
 import { toMediaError } from './transport-error.ts';
 
@@ -180,7 +181,7 @@ export class Downloader {
     } catch (error) {
       share.giveBack();
       memory.release();
-      throw toMediaError(error, 'body', answer.from);
+      throw toMediaError(error, 'body', redactUrl(answer.url.href));
     }
   }
 }
@@ -188,8 +189,9 @@ export class Downloader {
 const typeHeader = ({ response }: Download): string | undefined =>
   singleHeader(response.headers, 'content-type');
 
-const originOf = ({ response: { headers }, url, redirects }: Download) => ({
+const originOf = ({ response: { headers, statusCode }, url, redirects }: Download) => ({
   host: url.hostname,
+  status: statusCode,
   redirects: redirects?.length ?? 0,
   etag: singleHeader(headers, 'etag'),
   lastModified: singleHeader(headers, 'last-modified'),

@@ -40,6 +40,7 @@ export {
   type MediaErrorKind,
 } from './media-error.ts';
 export { MediaFetcher } from './media-fetcher.ts';
+export { type LineLog, MediaLog } from './media-log.ts';
 export {
   type MediaFacts,
   type MediaOrigin,

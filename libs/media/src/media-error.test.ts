@@ -58,6 +58,8 @@ describe('a URL for logs', () => {
     ],
     ['http://user:pw@h:8080/a#f', 'http://…@h:8080/a…'],
     ['http://h/', 'http://h/'],
+    ['http://h/a;jsessionid=s', 'http://h/a…'],
+    ['http://h/p/a%3Ftoken%3Ds', 'http://h/…/a…'],
     [`http://h/${'a'.repeat(70)}`, `http://h/${'a'.repeat(64)}…`],
     ['data:image/PNG;base64,AAAA', 'data:image/png (26 characters)'],
     ['data:,x', 'data:unknown type (7 characters)'],

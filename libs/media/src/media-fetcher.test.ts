@@ -89,7 +89,7 @@ describe('fetching several references', () => {
     expect(results[0]).toBe(results[2]);
     expect(results[0]?.bytes.equals(png)).toBe(true);
     expect(results[0]).toMatchObject({ byteLength: png.length, width: 1, height: 1 });
-    expect(results[1]?.base64()).toBe(gif.toString('base64'));
+    expect(results[1]?.base64().toString()).toBe(gif.toString('base64'));
     expect(results[1]?.dataUri()).toBe(`data:image/gif;base64,${gif.toString('base64')}`);
     expect(paths.sort()).toEqual(['/a', '/b']);
   });

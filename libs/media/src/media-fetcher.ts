@@ -3,6 +3,7 @@ import { cachedDownload } from './cache/cached-download.ts';
 import { withDeadline } from './deadline.ts';
 import { type DataUri, type DataUriOptions, parseDataUri } from './data-uri.ts';
 import { Downloader, type DownloadStats } from './downloader.ts';
+import { type EndedItem } from './ended-item.ts';
 import { type MediaFetcherConfig } from './fetcher-config.ts';
 import { MediaError } from './media-error.ts';
 import { MediaResult } from './media-result.ts';
@@ -64,12 +65,14 @@ export class MediaFetcher {
   /**
    * Fetches all references, in their order; equal ones are downloaded once and share a result. Everything
    * that can be refused without network is refused first, lowest index first. The first failure aborts the
-   * rest, and the call rejects with that MediaError (`index` set) when all of them have ended.
+   * rest, and the call rejects with that MediaError (`index` set) when all of them have ended. `onItem` is told of every
+   * reference whose work has begun, when it has ended; it must not throw.
    */
   async fetchMany(
     refs: readonly MediaRef[],
     options: MediaFetchOptions,
     signal: AbortSignal,
+    onItem?: (item: EndedItem) => void,
   ): Promise<MediaResult[]> {
     if (signal.aborted) {
       throw cancelled(signal);
@@ -79,7 +82,10 @@ export class MediaFetcher {
     }
     this.#running += 1;
     try {
-      return await this.#fetchMany(refs, options, signal);
+      return await this.#fetchMany(refs, options, signal, (item) => {
+        this.#config.onItem?.(item);
+        onItem?.(item);
+      });
     } finally {
       this.#running -= 1;
       this.#endIfIdle();
@@ -147,13 +153,14 @@ export class MediaFetcher {
     refs: readonly MediaRef[],
     options: MediaFetchOptions,
     signal: AbortSignal,
+    onItem: (item: EndedItem) => void,
   ): Promise<MediaResult[]> {
     const total = new TotalBudget(options.maxTotalDownloadBytes);
     total.add(options.inlineBytes ?? 0);
     if (refs.length === 0) {
       return [];
     }
-    const groups = this.#group(refs, options, total);
+    const groups = this.#group(refs, options, total, onItem);
     const results = new Array<MediaResult>(refs.length);
     const reservations: Reservation[] = [];
     const call = new AbortController();
@@ -170,8 +177,10 @@ export class MediaFetcher {
           return;
         }
         const startedAt = performance.now();
-        const end = (result?: MediaResult, error?: MediaError): void =>
-          this.#ended(group.ref.modality, startedAt, result, error);
+        const end = (result?: MediaResult, error?: MediaError): void => {
+          const { ref, indices } = group;
+          onItem({ ref, indices, result, error, durationMs: performance.now() - startedAt });
+        };
         try {
           const memory = this.#downloader.reserve(group.ref.modality, options);
           reservations.push(memory);
@@ -212,7 +221,12 @@ export class MediaFetcher {
   }
 
   /** The static pass: checks every reference and joins equal ones. */
-  #group(refs: readonly MediaRef[], options: MediaFetchOptions, total: TotalBudget): Group[] {
+  #group(
+    refs: readonly MediaRef[],
+    options: MediaFetchOptions,
+    total: TotalBudget,
+    onItem: (item: EndedItem) => void,
+  ): Group[] {
     const policy = this.#routes.policy(options);
     const groups = new Map<string, Group>();
     for (const [index, ref] of refs.entries()) {
@@ -233,21 +247,11 @@ export class MediaFetcher {
       } catch (error) {
         const failure = toMediaError(error, 'headers', 'media');
         failure.index = index;
-        this.#ended(ref.modality, performance.now(), undefined, failure);
+        onItem({ ref, indices: [index], result: undefined, error: failure, durationMs: 0 });
         throw failure;
       }
     }
     return [...groups.values()];
-  }
-
-  #ended(
-    modality: Modality,
-    startedAt: number,
-    result: MediaResult | undefined,
-    error: MediaError | undefined,
-  ): void {
-    const durationMs = performance.now() - startedAt;
-    this.#config.onItem?.({ modality, result, error, durationMs });
   }
 
   #decode(ref: MediaRef, options: MediaFetchOptions): MediaResult {

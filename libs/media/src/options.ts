@@ -32,6 +32,8 @@ export interface MediaFetchOptions {
   readonly allowPrivateNetworks: boolean;
   /** Hosts that may be asked, from `parseAllowedDomains`; empty = any public host. */
   readonly allowedDomains: readonly DomainRule[];
+  /** Hosts that may have a reserved name such as `images.svc`; `allowedDomains` when absent. */
+  readonly excusedDomains?: readonly DomainRule[];
   readonly contentCheck: ContentCheck;
   /** Types accepted for modality `image`, lower case. */
   readonly allowedImageTypes: readonly string[];

@@ -74,14 +74,30 @@ function decoderOf(headers: Dispatcher.ResponseData['headers']): Transform | und
   return create();
 }
 
-async function* counted(
-  body: AsyncIterable<Buffer>,
-  count: (bytes: number) => void,
-): AsyncGenerator<Buffer> {
-  for await (const chunk of body) {
-    count(chunk.length);
-    yield chunk;
-  }
+/** Hands every piece of a stream on, and pauses the stream while that takes time. Failures end the stream. */
+function drained(
+  source: Readable,
+  take: (chunk: Buffer) => Promise<void> | undefined,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    // Not its async iterator, which costs several promises for each piece.
+    const fail = (error: unknown): void => {
+      reject(error);
+      discard(source);
+    };
+    source.on('data', (chunk: Buffer) => {
+      try {
+        const wait = take(chunk);
+        if (wait === undefined) return;
+        source.pause();
+        wait.then(() => source.resume(), fail);
+      } catch (error) {
+        fail(error);
+      }
+    });
+    source.once('error', reject);
+    source.once('end', resolve);
+  });
 }
 
 /**
@@ -127,38 +143,37 @@ export async function readBody(
       }),
     );
   });
-  let codedBytes = 0;
-  const received = counted(body, (bytes) => {
-    watch.count(bytes);
-    codedBytes += bytes;
-    if (codedBytes > maxBytes + codingSlackBytes) {
-      throw tooLarge(codedBytes);
-    }
-  });
-  const source: AsyncIterable<Buffer> =
-    decoder === undefined ? received : pipeline(received, decoder, ignore);
-
   // One buffer of the promised length costs half of what chunks and their concatenation do.
   const whole = length === undefined ? undefined : Buffer.allocUnsafeSlow(length);
   const chunks: Buffer[] = [];
   let byteLength = 0;
-  try {
-    for await (const chunk of source) {
-      const end = byteLength + chunk.length;
-      if (end > maxBytes) {
-        throw tooLarge(end);
-      }
-      total.add(chunk.length * copies);
-      if (!memory.covers(end)) {
-        await watch.whilePaused(memory.grow(end, signal));
-      }
-      if (whole === undefined) {
-        chunks.push(chunk);
-      } else {
-        chunk.copy(whole, byteLength);
-      }
-      byteLength = end;
+  /** Takes a piece; what it returns has to come to its end before the next one. */
+  const take = (chunk: Buffer): Promise<void> | undefined => {
+    const end = byteLength + chunk.length;
+    if (end > maxBytes) {
+      throw tooLarge(end);
     }
+    total.add(chunk.length * copies);
+    if (whole === undefined) {
+      chunks.push(chunk);
+    } else {
+      chunk.copy(whole, byteLength);
+    }
+    byteLength = end;
+    return memory.covers(end) ? undefined : watch.whilePaused(memory.grow(end, signal));
+  };
+  let codedBytes = 0;
+  body.on('data', (chunk: Buffer) => {
+    watch.count(chunk.length);
+    codedBytes += chunk.length;
+    if (codedBytes > maxBytes + codingSlackBytes) {
+      body.destroy(tooLarge(codedBytes));
+    }
+  });
+  // The stream behind it tells of its failures.
+  body.on('error', ignore);
+  try {
+    await drained(decoder === undefined ? body : pipeline(body, decoder, ignore), take);
   } finally {
     watch.stop();
   }

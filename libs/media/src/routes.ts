@@ -42,6 +42,7 @@ export class Routes {
       guard: this.of(options).guard,
       maxUrlLength: this.#limits.maxUrlLength,
       allowedDomains: options.allowedDomains,
+      excusedDomains: options.excusedDomains ?? options.allowedDomains,
       blockedDomains: this.#config.blockedDomains ?? [],
       allowedPorts: this.#config.allowedPorts ?? [],
     };

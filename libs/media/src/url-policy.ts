@@ -10,6 +10,8 @@ export interface UrlPolicy {
   readonly maxUrlLength: number;
   /** Empty = any host. */
   readonly allowedDomains: readonly DomainRule[];
+  /** Hosts that may have a reserved name. */
+  readonly excusedDomains: readonly DomainRule[];
   /** Wins over `allowedDomains`. */
   readonly blockedDomains: readonly DomainRule[];
   /** Exclusive when not empty; otherwise the deny list applies. */
@@ -98,10 +100,10 @@ export function checkHttpUrl(text: string, policy: UrlPolicy): URL {
   if (authority.includes('@')) {
     throw refuse('media_credentials_not_allowed', 'the URL must not hold a user name or password');
   }
-  if (authority.includes('%') || !URL.canParse(text)) {
+  const url = authority.includes('%') ? null : URL.parse(text);
+  if (url === null) {
     throw refuse('media_url_invalid', 'the URL cannot be parsed');
   }
-  const url = new URL(text);
   url.hash = '';
   const host = comparableHost(url);
   const literal = literalAddress(host);
@@ -123,11 +125,11 @@ export function checkHttpUrl(text: string, policy: UrlPolicy): URL {
       });
     }
   }
-  const isListed = matchesDomain(url, policy.allowedDomains);
+  const { allowedDomains, excusedDomains } = policy;
   if (
     matchesDomain(url, policy.blockedDomains) ||
-    (policy.allowedDomains.length > 0 && !isListed) ||
-    (literal === undefined && !isListed && isReservedName(host))
+    (allowedDomains.length > 0 && !matchesDomain(url, allowedDomains)) ||
+    (literal === undefined && isReservedName(host) && !matchesDomain(url, excusedDomains))
   ) {
     throw refuse('media_host_not_allowed', 'the host is not allowed');
   }

@@ -229,6 +229,8 @@ interface MediaFault {
   readonly index?: number | undefined;
   /** What the origin answered, where that is the fault. */
   readonly originStatus?: number | undefined;
+  /** The rule that a redirect broke. */
+  readonly causeCode?: string | undefined;
 }
 
 /** A media reference that could not be turned into bytes. */

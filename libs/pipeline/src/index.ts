@@ -50,6 +50,7 @@ export {
   type MediaLimits,
   type MediaReference,
   type MediaSource,
+  type RemoteMediaItem,
   type ReportedMediaFault,
 } from './media-source.ts';
 export { OpenItems } from './open-items.ts';

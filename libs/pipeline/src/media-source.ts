@@ -1,9 +1,11 @@
-import { type Modality } from './request-context.ts';
+import { type Modality, type RequestContext } from './request-context.ts';
 
 /** A media URL of a client. */
 export interface MediaReference {
   readonly url: string;
   readonly modality: Modality;
+  /** Position among all media of the request. */
+  readonly index: number;
 }
 
 /** Limits for one request's downloads. */
@@ -52,7 +54,8 @@ export interface ImageTransform {
 export interface MediaContent {
   readonly contentType: string;
   readonly byteLength: number;
-  base64(): string;
+  /** Standard base64 in ASCII. */
+  base64(): Uint8Array;
 }
 
 /** What a media fetcher in another process tells of a failure. */
@@ -71,6 +74,17 @@ export interface ReportedMediaFault {
   readonly originStatus?: number | undefined;
 }
 
+/** How a reference ended that another process downloaded. */
+export interface RemoteMediaItem {
+  readonly modality: Modality;
+  /** Time of the call that it was part of. */
+  readonly durationMs: number;
+  /** What came, or the failure. */
+  readonly end:
+    | { readonly contentType: string; readonly byteLength: number }
+    | { readonly code: string; readonly causeCode?: string | undefined };
+}
+
 /** Turns references into bytes, safely. `@llm-d/media` has the real one. */
 export interface MediaSource {
   /** Throws a plain Error when a limit makes no sense, for example a malformed entry of `allowedDomains`. */
@@ -82,13 +96,17 @@ export interface MediaSource {
   fetchMany(
     references: readonly MediaReference[],
     limits: MediaLimits,
-    signal: AbortSignal,
+    ctx: Pick<RequestContext, 'signal' | 'log'>,
     inlineBytes: number,
   ): Promise<readonly MediaContent[]>;
+  /** Judges URLs by their texts, the first first, without network; throws a media fault with its index. */
+  checkUrls(references: readonly MediaReference[], limits: MediaLimits): void;
   /** Checks an inline `data:` URI, given as the bytes of its text, and returns how many bytes it holds; throws a media fault. */
   checkDataUri(uri: Uint8Array, modality: Modality, limits: MediaLimits): number;
   /** The URI with canonical base64; undefined when it cannot become that. */
   repairDataUri(uri: Uint8Array): Uint8Array | undefined;
   /** The media fault that `fetchMany` would have thrown for a failure in another process. */
   readonly faultOf: (reported: ReportedMediaFault) => Error;
+  /** Counts what another process downloaded. */
+  readonly countRemote: (item: RemoteMediaItem) => void;
 }

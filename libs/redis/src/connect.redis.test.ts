@@ -50,6 +50,20 @@ describe('connectRedis', () => {
     expect(await client.client('GETNAME')).toBe('test');
   });
 
+  it('sends the commands of one turn together when it is batching', async () => {
+    const client = connectRedis({
+      ...{ url: server.url, name: 'test', commandTimeoutMs: 1_000, isBatching: true },
+    });
+    clients.push(client);
+    await untilReady(client, soon());
+    const reads = async (): Promise<number> =>
+      Number(/total_reads_processed:(\d+)/.exec(await client.info('stats'))?.[1]);
+    const before = await reads();
+    const sent = Array.from({ length: 100 }, () => client.incr('count'));
+    expect(await Promise.all(sent)).toEqual(Array.from({ length: 100 }, (_, index) => index + 1));
+    expect((await reads()) - before).toBeLessThan(10);
+  });
+
   it('fails a command at once while there is no connection', async () => {
     const { error, tookMs } = await failure(connect('redis://127.0.0.1:1').get('name'));
     expect(error.kind).toBe('unreachable');

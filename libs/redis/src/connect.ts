@@ -1,4 +1,5 @@
 import { Redis } from 'ioredis';
+import { BatchingRedis } from './batching-redis.ts';
 import { redactRedisUrl, type RedisError, toRedisError } from './redis-error.ts';
 
 /** A connection made by `connectRedis`; the owner calls `disconnect`. */
@@ -10,8 +11,10 @@ export interface RedisConnectOptions {
   readonly url: string;
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
-  /** Longest wait for the answer of one command. */
-  readonly commandTimeoutMs: number;
+  /** Longest wait for the answer of one command; absent = the caller's own limits spare it a timer for each. */
+  readonly commandTimeoutMs?: number;
+  /** A connection on which no answer comes for so long is cut; twice the command timeout when absent. */
+  readonly silenceMs?: number;
   /** Longest wait for TCP and TLS; 500 when absent. */
   readonly connectTimeoutMs?: number;
   /** Longest pause between two attempts to connect; 2000 when absent. */
@@ -21,6 +24,9 @@ export interface RedisConnectOptions {
   /** Told of every failure of the connection itself. Must not throw. */
   readonly onError?: (error: RedisError) => void;
 }
+
+/** Where the caller says nothing. */
+const longestSilenceMs = 10_000;
 
 /** Pause before the first attempt to connect again; it doubles with each failure. */
 const firstReconnectDelayMs = 50;
@@ -32,18 +38,20 @@ const firstReconnectDelayMs = 50;
  */
 export function connectRedis(options: RedisConnectOptions): RedisClient {
   const { url, onError, maxReconnectDelayMs = 2_000, connectTimeoutMs = 500 } = options;
+  const { commandTimeoutMs: commandTimeout, silenceMs } = options;
   const isKnown = URL.canParse(url) && ['redis:', 'rediss:'].includes(new URL(url).protocol);
   if (!isKnown) {
     throw new Error('redis: expected a URL that begins with redis:// or rediss://');
   }
-  const client = new Redis(url, {
+  const Client = options.isBatching ? BatchingRedis : Redis;
+  const client = new Client(url, {
     connectionName: options.name,
-    commandTimeout: options.commandTimeoutMs,
-    // Ends a connection on which nothing comes back, and with it what piles up behind the first command.
-    socketTimeout: options.commandTimeoutMs * 2,
+    ...(commandTimeout !== undefined && { commandTimeout }),
+    // What piled up behind the first command ends with the connection.
+    socketTimeout:
+      silenceMs ?? (commandTimeout === undefined ? longestSilenceMs : 2 * commandTimeout),
     connectTimeout: connectTimeoutMs,
     enableOfflineQueue: false,
-    enableAutoPipelining: options.isBatching ?? false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     // Its timer runs on after the end of a connection that was lost before.

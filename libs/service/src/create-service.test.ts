@@ -292,6 +292,18 @@ describe('refusals', () => {
     expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 404', 'HTTP/1.1 200']);
   });
 
+  it.each(['/echo', '/nope'])(
+    'answers a request without a host in the same shape: %s',
+    async (path) => {
+      await start();
+      const head = 'content-length: 2\r\n\r\n';
+      const answer = await exchange(`POST ${path} HTTP/1.1\r\n${head}`, '{}');
+      expect(answer).toMatch(/^HTTP\/1.1 400 /);
+      expect(answer).toContain('"code":"INVALID_HTTP"');
+      expect(await exchange(`POST /echo HTTP/1.0\r\n${head}`, '{}')).toMatch(/^HTTP\/1.1 201 /);
+    },
+  );
+
   it('answers broken HTTP in the same shape', async () => {
     await start();
     const answer = await exchange('NONSENSE\r\n\r\n');

@@ -96,6 +96,8 @@ export async function createService(options: ServiceOptions): Promise<Service> {
     requestTimeout: readTimeoutMs,
     headersTimeout: readTimeoutMs,
     connectionsCheckingInterval: checkIntervalMs(readTimeoutMs),
+    // Node's own refusal has no body.
+    requireHostHeader: false,
   };
   const adapter = new FastifyAdapter({
     skipMiddie: true,
@@ -164,13 +166,13 @@ export async function createService(options: ServiceOptions): Promise<Service> {
         return;
       }
       observer?.arrived(request);
-      const refused = options.authorize?.(request);
+      const refused = withoutHost(request.raw) ?? options.authorize?.(request);
       if (refused) filter.answer(refused, request, reply);
       else admit(request, reply, done);
       return;
     }
     const path = request.url.split('?', 1)[0] ?? '';
-    const refusal = routes.refusal(request.method, path);
+    const refusal = withoutHost(request.raw) ?? routes.refusal(request.method, path);
     if (refusal.status === 404 && unknownPaths) {
       const handler = unknownPaths;
       admit(request, reply, () => {
@@ -218,6 +220,12 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   app.useGlobalFilters(filter);
   if (options.unknownPaths) unknownPaths = app.get(options.unknownPaths, { strict: false });
   return app;
+}
+
+/** The refusal of a request that HTTP/1.1 does not allow. */
+function withoutHost({ headers, httpVersion }: IncomingMessage): RequestError | undefined {
+  if (headers.host !== undefined || httpVersion !== '1.1') return undefined;
+  return new RequestError(400, 'INVALID_HTTP', 'the request has no host header');
 }
 
 /** Keeps to the certificate of the moment, and tells clients that do not speak TLS so. */

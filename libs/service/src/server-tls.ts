@@ -3,7 +3,6 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { createSecureContext, type SecureContextOptions, type Server } from 'node:tls';
 import { type Logger } from '@llm-d/telemetry';
-import { generate } from 'selfsigned';
 import { tlsOptions, type TlsProfile } from './tls-options.ts';
 
 /** How a listener speaks TLS. */
@@ -95,6 +94,7 @@ function readPair(directory: string): KeyPair {
 
 /** A certificate for trials: nobody has reason to trust it. */
 async function selfSigned(): Promise<KeyPair> {
+  const { generate } = await import('selfsigned');
   const { cert, private: key } = await generate([{ name: 'commonName', value: hostname() }], {
     keyType: 'ec',
     algorithm: 'sha256',

@@ -120,7 +120,11 @@ describe('what stands beside the URL of an image (C24)', () => {
     fetchMany(references) {
       asked.push(...references.map(({ url }) => url));
       return Promise.resolve(
-        references.map(() => ({ contentType: 'image/png', byteLength: 3, base64: () => 'QUJD' })),
+        references.map(() => ({
+          contentType: 'image/png',
+          byteLength: 3,
+          base64: () => Buffer.from('QUJD'),
+        })),
       );
     },
   };

@@ -1,4 +1,5 @@
 import { kvConnector } from '@llm-d/connectors';
+import { type JsonSpan } from '@llm-d/json-document';
 import { BadRequestError, type RequestContext, type StepDependencies } from '@llm-d/pipeline';
 import { promptLogprobsField } from './prompt-logprobs.ts';
 
@@ -34,6 +35,11 @@ function sequencesField(ctx: RequestContext): string | undefined {
 export function sequenceCount({ api, body }: RequestContext): number {
   if (api === 'responses') return 1;
   const asked = (name: string): number =>
-    (api === 'generate' ? body.get('sampling_params')?.get(name) : body.get(name))?.number() ?? 1;
+    countOf(api === 'generate' ? body.get('sampling_params')?.get(name) : body.get(name));
   return Math.max(asked('n'), asked('best_of'));
+}
+
+/** How many are asked for, 1 when nothing is said. Engines read a text as the number that it spells. */
+export function countOf(value: JsonSpan | undefined): number {
+  return value?.number() ?? (Number(value?.text() ?? 1) || 1);
 }

@@ -20,13 +20,22 @@ export interface DownloadPlace {
   readonly connect_timeout: number;
 }
 
-/** Downloads the references of a request, in their order; `inlineBytes` count towards its total. */
-export type Downloads = (
-  references: readonly MediaReference[],
-  limits: MediaLimits,
-  ctx: RequestContext,
-  inlineBytes: number,
-) => Promise<readonly MediaContent[]>;
+/** Downloads the media of requests. */
+export interface Downloads {
+  /** In order of the references; `inlineBytes` count towards the request's total. */
+  fetch(
+    references: readonly MediaReference[],
+    limits: MediaLimits,
+    ctx: RequestContext,
+    inlineBytes: number,
+  ): Promise<readonly MediaContent[]>;
+  /** Rejects with the fault of the first URL that its text makes one that may not be asked; downloads nothing. */
+  check(
+    references: readonly MediaReference[],
+    limits: MediaLimits,
+    ctx: RequestContext,
+  ): Promise<void>;
+}
 
 /** Downloads in this process, or by a media fetcher. @throws Error for the operator when that has no address. */
 export function downloads(
@@ -34,8 +43,12 @@ export function downloads(
   place: DownloadPlace,
   { media, openUpstream }: Pick<StepDependencies, 'media' | 'openUpstream'>,
 ): Downloads {
-  const here: Downloads = (references, limits, ctx, inlineBytes) =>
-    media.fetchMany(references, limits, ctx.signal, inlineBytes);
+  const here: Downloads = {
+    fetch: (references, limits, ctx, inlineBytes) =>
+      media.fetchMany(references, limits, ctx, inlineBytes),
+    // eslint-disable-next-line @typescript-eslint/require-await -- its faults are rejections
+    check: async (references, limits) => media.checkUrls(references, limits),
+  };
   if (place.mode === 'local') return here;
   const { address, token, fallback } = place;
   if (address === undefined) {
@@ -50,17 +63,19 @@ export function downloads(
     // For answers that are read whole; here they are read while they arrive, within limits of their own.
     maxAnswerBytes: 0,
   });
-  const faultOf: typeof media.faultOf = (reported) => media.faultOf(reported);
-  const remote = new RemoteMedia({ step, client, token, faultOf });
-  return async (references, limits, ctx, inlineBytes) => {
-    if (references.length === 0) return here(references, limits, ctx, inlineBytes);
-    try {
-      return await remote.fetchMany(references, limits, ctx, inlineBytes);
-    } catch (error) {
-      if (!(error instanceof MediaFetcherUnreachable)) throw error;
-      if (fallback === 'fail') throw error.cause;
-      ctx.log.warn({ step }, 'no media fetcher is there, media is downloaded here');
-      return here(references, limits, ctx, inlineBytes);
-    }
+  const remote = new RemoteMedia({ step, client, token, media });
+  return {
+    async fetch(references, limits, ctx, inlineBytes) {
+      if (references.length === 0) return here.fetch(references, limits, ctx, inlineBytes);
+      try {
+        return await remote.fetchMany(references, limits, ctx, inlineBytes);
+      } catch (error) {
+        if (!(error instanceof MediaFetcherUnreachable)) throw error;
+        if (fallback === 'fail') throw error.cause;
+        ctx.log.warn({ step }, 'no media fetcher is there, media is downloaded here');
+        return here.fetch(references, limits, ctx, inlineBytes);
+      }
+    },
+    check: (references, limits, ctx) => remote.check(references, limits, ctx),
   };
 }

@@ -15,6 +15,8 @@ class AnySource implements MediaSource {
   readonly checked: [string, string][] = [];
 
   checkLimits() {}
+  checkUrls() {}
+  countRemote() {}
 
   fetchMany(references: readonly MediaReference[]) {
     this.fetched.push(...references);
@@ -22,7 +24,7 @@ class AnySource implements MediaSource {
       references.map(({ url }) => ({
         contentType: new URL(url).pathname.slice(1),
         byteLength: 1,
-        base64: () => 'YQ==',
+        base64: () => Buffer.from('YQ=='),
       })),
     );
   }

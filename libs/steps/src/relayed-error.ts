@@ -4,8 +4,8 @@ import { z } from 'zod';
 /** Statuses of an engine that blame the request. */
 const clientFaults = new Set([400, 404, 413, 422]);
 
-/** Longest text of an engine that a client gets, in characters. */
-const maxRelayedText = 2048;
+/** Longest text of an engine that a client gets. */
+const maxRelayedBytes = 2048;
 
 const engineError = z.object({
   error: z.object({ message: z.string(), type: z.string(), param: z.string().nullish() }),
@@ -26,8 +26,10 @@ export function relayedError(status: number, body: Buffer): RelayedError | undef
   return { message: clean(message), type: clean(type), param: param ? clean(param) : null };
 }
 
-const clean = (text: string): string =>
-  text
-    .replaceAll(/\p{Cc}/gu, ' ')
-    .slice(0, maxRelayedText)
-    .toWellFormed();
+function clean(text: string): string {
+  const bytes = Buffer.from(text.replaceAll(/\p{Cc}/gu, ' '));
+  let end = Math.min(bytes.length, maxRelayedBytes);
+  // A character that would be cut is left out whole.
+  while (end < bytes.length && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
+  return bytes.toString('utf8', 0, end);
+}

@@ -4,6 +4,7 @@ import {
   type MediaContent,
   type MediaReference,
   type MediaSource,
+  type RemoteMediaItem,
   type ReportedMediaFault,
   type RequestContext,
 } from '@llm-d/pipeline';
@@ -34,13 +35,23 @@ class Fault extends Error {
 
 class LocalSource implements MediaSource {
   asked: readonly MediaReference[] = [];
+  readonly counted: RemoteMediaItem[] = [];
   checkLimits() {}
-  checkDataUri = (): number => 1_000;
+  checkUrls() {}
+  countRemote = (item: RemoteMediaItem): void => void this.counted.push(item);
+  checkDataUri = (uri: Uint8Array): number => {
+    if (uri.length > 1_000) throw new Fault({ code: 'media_too_large', detail: 'too large' });
+    return 1_000;
+  };
   repairDataUri = (): undefined => undefined;
   faultOf = (reported: ReportedMediaFault): Error => new Fault(reported);
   fetchMany(references: readonly MediaReference[]): Promise<readonly MediaContent[]> {
     this.asked = references;
-    const local = { contentType: 'image/gif', byteLength: 1, base64: () => 'bG9jYWw=' };
+    const local = {
+      contentType: 'image/gif',
+      byteLength: 1,
+      base64: () => Buffer.from('bG9jYWw='),
+    };
     return Promise.resolve(references.map(() => local));
   }
 }
@@ -228,6 +239,55 @@ describe('replace-media-urls with mode: remote', () => {
     expect(ctx.body.toString()).toBe(bodyOf(2));
   });
 
+  it('counts what comes, and what fails of it', async () => {
+    const durationMs: unknown = expect.any(Number);
+    const item = { modality: 'image', durationMs };
+    fetcher.play(framed(Buffer.from('one'), Buffer.from('four')));
+    await run(chat(2));
+    expect(media.counted.splice(0)).toEqual([
+      { ...item, end: { contentType: 'image/png', byteLength: 3 } },
+      { ...item, end: { contentType: 'image/png', byteLength: 4 } },
+    ]);
+    fetcher.play(problem(403, { code: 'media_address_blocked', index: 1 }));
+    await expect(run(chat(2))).rejects.toThrow();
+    expect(media.counted).toMatchObject([{ end: { code: 'media_address_blocked' } }]);
+  });
+
+  describe('with a bad inline item behind a URL', () => {
+    const inline = `data:image/png;base64,${'A'.repeat(1_000)}`;
+    const body = bodyOf(1).replace(
+      ']}]',
+      `,{"type":"image_url","image_url":{"url":"${inline}"}}]}]`,
+    );
+
+    it('has the fetcher judge the URL, which downloads nothing', async () => {
+      fetcher.play(problem(400, { code: 'media_data_uri_invalid', index: 1 }));
+      await expect(run(requestContext({ body }))).rejects.toMatchObject({
+        ...{ code: 'media_too_large', param: 'messages[0].content[1]' },
+      });
+      const { items } = fetcher.calls[0]?.json() as { items: unknown };
+      expect(items).toEqual([
+        { url: urlOf(0), modality: 'image' },
+        { url: 'data:', modality: 'image' },
+      ]);
+      expect(media.counted).toEqual([]);
+    });
+
+    it('names the URL when that is bad, too', async () => {
+      fetcher.play(problem(403, { code: 'media_host_not_allowed', index: 0 }));
+      await expect(run(requestContext({ body }))).rejects.toMatchObject({
+        ...{ code: 'media_host_not_allowed', param: 'messages[0].content[0]' },
+      });
+    });
+
+    it('names the inline item when no media fetcher is there', async () => {
+      await fetcher.close();
+      await expect(run(requestContext({ body }))).rejects.toMatchObject({
+        ...{ code: 'media_too_large', param: 'messages[0].content[1]' },
+      });
+    });
+  });
+
   it('names the part of a failure in the second batch', async () => {
     let calls = 0;
     fetcher.play(() => {
@@ -310,7 +370,8 @@ describe('replace-media-urls with mode: remote', () => {
     it('downloads in this process with fallback: local', async () => {
       const ctx = chat(1);
       await run(ctx, { fallback: 'local' });
-      expect(media.asked).toEqual([{ url: urlOf(0), modality: 'image' }]);
+      expect(media.asked).toEqual([{ url: urlOf(0), modality: 'image', index: 0 }]);
+      expect(media.counted).toEqual([]);
       expect(ctx.body.toString()).toContain('data:image/gif;base64,bG9jYWw=');
     });
   });
@@ -334,13 +395,17 @@ describe('replace-media-urls with mode: remote', () => {
       ...{ callTimeoutMs: 0, idleTimeoutMs: 1_000, maxAnswerBytes: 0 },
     });
     const remote = new RemoteMedia({
-      ...{ step: 's', client, token: '', faultOf: media.faultOf, graceMs: 20 },
+      ...{ step: 's', client, token: '', media, graceMs: 20 },
     });
     const limits = {
       ...{ downloadTimeoutMs: 40, maxConcurrentDownloads: 2, maxDownloadBytes: 1 },
       ...{ maxTotalDownloadBytes: 1, allowPrivateNetworks: false, allowedDomains: [] },
     };
-    const references = [1, 2, 3].map((i) => ({ url: urlOf(i), modality: 'image' as const }));
+    const references = [1, 2, 3].map((i) => ({
+      url: urlOf(i),
+      modality: 'image' as const,
+      index: i,
+    }));
     const startedAt = performance.now();
     await expect(remote.fetchMany(references, limits, chat(0), 0)).rejects.toMatchObject({
       ...{ name: 'TransportError', fault: 'timeout' },

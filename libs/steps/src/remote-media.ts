@@ -1,21 +1,23 @@
 import { TransportError, type UpstreamClient, requestIdHeader } from '@llm-d/gateway';
+import { toBase64 } from '@llm-d/json-document';
 import {
   BadUpstreamAnswerError,
+  isMediaFault,
   type MediaContent,
   type MediaLimits,
   type MediaReference,
   type MediaSource,
+  type RemoteMediaItem,
   type RequestContext,
   UpstreamError,
 } from '@llm-d/pipeline';
-import { z } from 'zod';
+import { BatchAnswer } from './batch-answer.ts';
 import { type MediaFrame, MediaFrames } from './media-frames.ts';
 
 /** Most items that a media fetcher takes at a time. */
 const maxBatchItems = 64;
 /** What an answer may take on its way, beside the downloads. */
 const standardGraceMs = 5_000;
-const maxProblemBytes = 64 * 1024;
 
 /** How the media fetcher is called. */
 export interface RemoteMediaOptions {
@@ -24,8 +26,8 @@ export interface RemoteMediaOptions {
   readonly client: UpstreamClient;
   /** Bearer token; none when empty. */
   readonly token: string;
-  /** Turns a reported failure into the one that a download in this process would have thrown. */
-  readonly faultOf: MediaSource['faultOf'];
+  /** Has the failures that a download in this process would throw, and counts what comes. */
+  readonly media: Pick<MediaSource, 'faultOf' | 'countRemote'>;
   /** Time that an answer has beside its downloads, in milliseconds; 5000 when absent. */
   readonly graceMs?: number;
 }
@@ -41,18 +43,6 @@ export class MediaFetcherUnreachable extends Error {
     this.cause = cause;
   }
 }
-
-const problem = z.object({
-  code: z.string(),
-  detail: z.string(),
-  retryable: z.boolean().optional(),
-  index: z.int().nonnegative().optional(),
-  limit: z.number().optional(),
-  actual: z.number().optional(),
-  hop: z.number().optional(),
-  cause_code: z.string().optional(),
-  origin_status: z.int().nullish(),
-});
 
 /**
  * Has a media fetcher download references (media-fetcher.md 1.5) and reads its answer while it arrives. Fails as a download
@@ -77,14 +67,46 @@ export class RemoteMedia {
     let countedBytes = inlineBytes;
     for (let from = 0; from < references.length; from += maxBatchItems) {
       const batch = references.slice(from, from + maxBatchItems);
-      const frames = await this.#fetchBatch(batch, from, { limits, countedBytes, ctx });
-      for (const { contentType, bytes } of frames) {
-        countedBytes += bytes.length;
-        const base64 = (): string => bytes.toString('base64');
-        contents.push({ contentType, byteLength: bytes.length, base64 });
+      const startMs = ctx.elapsedMs();
+      const count = (item: MediaReference | undefined, end: RemoteMediaItem['end']): void => {
+        if (item === undefined) return;
+        const { modality } = item;
+        this.#options.media.countRemote({ modality, durationMs: ctx.elapsedMs() - startMs, end });
+      };
+      try {
+        const frames = await this.#fetchBatch(batch, from, { limits, countedBytes, ctx });
+        for (const [i, { contentType, bytes }] of frames.entries()) {
+          const content = { contentType, byteLength: bytes.length };
+          countedBytes += bytes.length;
+          contents.push({ ...content, base64: () => toBase64(bytes) });
+          count(batch[i], content);
+        }
+      } catch (error) {
+        if (ctx.signal.aborted) for (const item of batch) count(item, { code: 'media_cancelled' });
+        else if (isMediaFault(error)) count(references[error.index ?? from], error);
+        throw error;
       }
     }
     return contents;
+  }
+
+  /**
+   * Rejects with the fault of the first reference whose text the fetcher refuses. It judges all texts before it asks an
+   * origin, and the last one here is none that it could ask.
+   */
+  async check(
+    references: readonly MediaReference[],
+    limits: MediaLimits,
+    ctx: RequestContext,
+  ): Promise<void> {
+    const judged = references.slice(0, maxBatchItems - 1);
+    const end: MediaReference = { url: 'data:', modality: 'image', index: judged.length };
+    try {
+      await this.#fetchBatch([...judged, end], 0, { limits, countedBytes: 0, ctx });
+    } catch (error) {
+      const isEarlier = isMediaFault(error) && (error.index ?? judged.length) < judged.length;
+      if (isEarlier) throw error;
+    }
   }
 
   async #fetchBatch(
@@ -148,7 +170,7 @@ export class RemoteMedia {
   }
 
   #take(answer: BatchAnswer, firstIndex: number): readonly MediaFrame[] {
-    const { step, faultOf } = this.#options;
+    const { step, media } = this.#options;
     const { status = 0 } = answer;
     if (status === 200) {
       try {
@@ -160,11 +182,11 @@ export class RemoteMedia {
     const reported = answer.problem();
     if (reported?.code.startsWith('media_')) {
       const { origin_status: originStatus, cause_code: causeCode, index, ...rest } = reported;
-      throw faultOf({
+      throw media.faultOf({
         ...rest,
         causeCode,
         originStatus: originStatus ?? undefined,
-        index: (index ?? 0) + firstIndex,
+        index: index === undefined ? undefined : index + firstIndex,
       });
     }
     // Something in front of the fetcher says that it is not there.
@@ -256,39 +278,4 @@ function isNobodyThere(error: unknown): error is TransportError {
   const isSlowConnect =
     cause instanceof Error && 'code' in cause && cause.code === 'UND_ERR_CONNECT_TIMEOUT';
   return fault === 'connect' || fault === 'reset' || isSlowConnect;
-}
-
-/** An answer while it arrives: frames, or a problem. */
-class BatchAnswer {
-  readonly frames: MediaFrames;
-  readonly #pieces: Uint8Array[] = [];
-  #pieceBytes = 0;
-  #isProblem = false;
-  status: number | undefined;
-
-  constructor(frames: MediaFrames) {
-    this.frames = frames;
-  }
-
-  start(status: number, headers: readonly string[]): boolean {
-    this.status = status;
-    const at = headers.findIndex((name, i) => i % 2 === 0 && /^content-type$/i.test(name));
-    this.#isProblem = /^application\/problem\+json/i.test(headers[at + 1] ?? '');
-    return status === 200 || this.#isProblem;
-  }
-
-  data(chunk: Uint8Array): void {
-    if (this.status === 200) this.frames.add(chunk);
-    else if ((this.#pieceBytes += chunk.length) <= maxProblemBytes) this.#pieces.push(chunk);
-  }
-
-  /** Undefined when it is none. */
-  problem(): z.output<typeof problem> | undefined {
-    if (!this.#isProblem) return undefined;
-    try {
-      return problem.parse(JSON.parse(Buffer.concat(this.#pieces).toString('utf8')));
-    } catch {
-      return undefined;
-    }
-  }
 }

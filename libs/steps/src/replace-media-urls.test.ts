@@ -10,7 +10,7 @@ import {
 import { requestContext } from '@llm-d/pipeline/testing';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { replaceMediaUrls } from './replace-media-urls.ts';
-import { Rig } from './testing.ts';
+import { inlineMedia, Rig } from './testing.ts';
 
 class Fault extends Error {
   readonly code: string;
@@ -44,7 +44,7 @@ class SmallSource implements MediaSource {
   async fetchMany(
     references: readonly MediaReference[],
     limits: MediaLimits,
-    signal: AbortSignal,
+    { signal }: Pick<RequestContext, 'signal'>,
     inlineBytes: number,
   ): Promise<readonly MediaContent[]> {
     this.inlineBytes = inlineBytes;
@@ -62,10 +62,17 @@ class SmallSource implements MediaSource {
       return {
         contentType: `image/${type}`,
         byteLength: bytes.length,
-        base64: () => bytes.toString('base64'),
+        base64: () => Buffer.from(bytes.toString('base64')),
       };
     });
   }
+
+  checkUrls(references: readonly MediaReference[]): void {
+    const index = references.findIndex(({ url }) => url.includes('@'));
+    if (index >= 0) throw new Fault('media_credentials', 400, 'no user names in URLs', index);
+  }
+
+  countRemote(): void {}
 
   checkDataUri(uri: Uint8Array): number {
     const text = Buffer.from(uri).toString();
@@ -108,7 +115,9 @@ describe('replace-media-urls', () => {
     expect(await run(ctx)).toBe('continue');
     expect(ctx.body.toString()).toBe(bodyOf(part('data:image/jpeg;base64,YQ==', ',"x":[ 1.0 ]')));
     expect(ctx.media).toEqual([{ modality: 'image', part: expect.anything() }]);
-    expect(media.asked[0]?.references).toEqual([{ url: 'http://media/jpeg/a', modality: 'image' }]);
+    expect(media.asked[0]?.references).toEqual([
+      { url: 'http://media/jpeg/a', modality: 'image', index: 0 },
+    ]);
   });
 
   it.each([
@@ -229,6 +238,21 @@ describe('replace-media-urls', () => {
     expect(ctx.media).toEqual([]);
   });
 
+  it.each([
+    { name: 'a URL, then inline', urls: ['http://u@media/a', 'data:text/html;base64,eA=='], at: 1 },
+    { name: 'inline, then a URL', urls: ['data:text/html;base64,eA==', 'http://u@media/a'], at: 1 },
+    {
+      name: 'a good URL before inline',
+      urls: ['http://media/png/a', 'data:text/html;base64,eA==', 'http://u@media/a'],
+      at: 2,
+    },
+  ])('of several bad items names the first, and downloads none: $name', async ({ urls, at }) => {
+    const ctx = requestContext({ body: bodyOf(...urls.map((url) => part(url))) });
+    const param = `messages[0].content[${at}]`;
+    await expect(run(ctx)).rejects.toMatchObject({ name: 'MediaRefusedError', param });
+    expect(media.asked).toEqual([]);
+  });
+
   it('counts inline items towards the total of the request', async () => {
     const uri = 'data:image/png;base64,eA==';
     await run(requestContext({ body: bodyOf(part(uri), part('http://media/png/a'), part(uri)) }));
@@ -272,12 +296,16 @@ describe('replace-media-urls', () => {
     await expect(running).rejects.toMatchObject({ code: 'CLIENT_GONE' });
   });
 
+  it('looks at no item once the client has left', async () => {
+    const signal = AbortSignal.abort(new ClientGoneError());
+    const ctx = requestContext({ body: bodyOf(part('data:malformed')), signal });
+    await expect(run(ctx)).rejects.toMatchObject({ code: 'CLIENT_GONE' });
+    expect(media.checked).toEqual([]);
+  });
+
   it('lets faults of its own through', async () => {
     const broken: MediaSource = {
-      checkLimits() {},
-      checkDataUri: () => 0,
-      repairDataUri: () => undefined,
-      faultOf: ({ detail }) => new Error(detail),
+      ...inlineMedia,
       fetchMany: () => Promise.reject(new TypeError('bug')),
     };
     const ctx = requestContext({ body: bodyOf(part('http://media/png/a')) });

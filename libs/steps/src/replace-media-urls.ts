@@ -5,6 +5,7 @@ import {
   isMediaFault,
   type MediaContent,
   type MediaLimits,
+  type MediaReference,
   MediaRefusedError,
   type MediaSource,
 } from '@llm-d/pipeline';
@@ -20,12 +21,13 @@ const type = 'replace-media-urls';
 export const replaceMediaUrls = defineStep({
   type,
   params: replaceMediaUrlsParams,
-  create(params, { media, openUpstream, hasTokensInLegs }) {
+  create(params, { media: source, openUpstream, hasTokensInLegs }) {
     const maxEntries = params.max_multimodal_entries;
     const limits = mediaLimits(params);
     const policy = params.origin_status_policy;
-    media.checkLimits(limits);
-    const download = downloads(type, params, { media, openUpstream });
+    source.checkLimits(limits);
+    const media = downloads(type, params, { media: source, openUpstream });
+    const rules: InlineRules = { media: source, limits, repairs: params.repair_data_uris };
     return async (ctx) => {
       ctx.signal.throwIfAborted();
       const parts = mediaParts(ctx, params.modalities);
@@ -37,28 +39,36 @@ export const replaceMediaUrls = defineStep({
       }
       const other = hasTokensInLegs && parts.find(({ modality }) => modality !== 'image');
       if (other) throw modalityNotServed(other.modality, `${other.path}.type`);
-      const remote: MediaPart[] = [];
+      const byUrl: MediaPart[] = [];
+      const references: MediaReference[] = [];
       const patches: SpanPatch[] = [];
       let inlineBytes = 0;
-      for (const item of parts) {
-        const bytes = item.url.plainBytes() ?? Buffer.from(item.url.text() ?? '');
-        if (item.format === undefined && !isDataUri(bytes)) {
-          remote.push(item);
+      for (const [index, item] of parts.entries()) {
+        const { format, url, modality } = item;
+        const bytes = url.plainBytes() ?? Buffer.from(url.text() ?? '');
+        if (format === undefined && !isDataUri(bytes)) {
+          byUrl.push(item);
+          references.push({ url: url.text() ?? '', modality, index });
           continue;
         }
-        const uri = item.format === undefined ? bytes : audioUri(item, bytes);
-        const checked = await refusing([item], policy, () =>
-          checkInline(uri, item, { media, limits, repairs: params.repair_data_uris }),
-        );
-        inlineBytes += checked.byteLength;
-        if (checked.repaired) patches.push(checked.repaired);
+        try {
+          const uri = format === undefined ? bytes : audioUri(item, bytes);
+          const checked = checkInline(uri, item, rules);
+          inlineBytes += checked.byteLength;
+          if (checked.repaired) patches.push(checked.repaired);
+        } catch (error) {
+          // Of several failures the client hears of the first.
+          if (references.length > 0) {
+            await refusing(byUrl, policy, () => media.check(references, limits, ctx));
+          }
+          throw refused(error, item, policy);
+        }
       }
-      const references = remote.map(({ url, modality }) => ({ url: url.text() ?? '', modality }));
       if (parts.length > 0) {
-        const contents = await refusing(remote, policy, () =>
-          download(references, limits, ctx, inlineBytes),
+        const contents = await refusing(byUrl, policy, () =>
+          media.fetch(references, limits, ctx, inlineBytes),
         );
-        patches.push(...contents.flatMap((content, i) => inlined(remote[i], content)));
+        patches.push(...contents.flatMap((content, i) => inlined(byUrl[i], content)));
       }
       if (patches.length > 0) ctx.body = ctx.body.patch(patches);
       // Render describes images only, and features are matched with these entries by position.
@@ -108,34 +118,35 @@ const quote = Buffer.from('"');
 function inlined(item: MediaPart | undefined, content: MediaContent): SpanPatch[] {
   if (!item) return [];
   const start = Buffer.from(`"data:${content.contentType};base64,`);
-  const payload = Buffer.from(content.base64(), 'latin1');
-  return [replaceValue(item.url, new JsonRaw([start, payload, quote]))];
+  return [replaceValue(item.url, new JsonRaw([start, content.base64(), quote]))];
 }
 
 /** Statuses of an origin that may pass; they are never the client's fault. */
 const passing = new Set([408, 425, 429]);
 
-/** Names the part that a media fault is about. */
+/** Names the part that a media fault is about; one of all parts together names none. */
 async function refusing<T>(
   items: readonly MediaPart[],
   policy: 'map' | 'forward',
-  work: () => T | Promise<T>,
+  work: () => Promise<T>,
 ): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (!isMediaFault(error)) throw error;
-    const item = items[error.index ?? 0];
-    const { originStatus = 0, stepStatus } = error;
-    const isForwarded =
-      policy === 'forward' &&
-      originStatus >= 400 &&
-      originStatus < 500 &&
-      !passing.has(originStatus);
-    throw new MediaRefusedError(
-      error,
-      { cause: error, ...(item ? { param: item.path } : {}) },
-      isForwarded ? originStatus : stepStatus,
-    );
+    const index = isMediaFault(error) ? error.index : undefined;
+    throw refused(error, index === undefined ? undefined : items[index], policy);
   }
+}
+
+/** What the client is told of a fault; other errors as they are. */
+function refused(error: unknown, item: MediaPart | undefined, policy: 'map' | 'forward'): unknown {
+  if (!isMediaFault(error)) return error;
+  const { originStatus = 0, stepStatus } = error;
+  const isForwarded =
+    policy === 'forward' && originStatus >= 400 && originStatus < 500 && !passing.has(originStatus);
+  return new MediaRefusedError(
+    error,
+    { cause: error, ...(item ? { param: item.path } : {}) },
+    isForwarded ? originStatus : stepStatus,
+  );
 }

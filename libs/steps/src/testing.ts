@@ -19,6 +19,8 @@ import { buildPipeline } from './build-pipeline.ts';
 /** Takes every inline item and has no other; for tests that are not about media. */
 export const inlineMedia: MediaSource = {
   checkLimits() {},
+  checkUrls() {},
+  countRemote() {},
   faultOf: ({ detail }) => new Error(detail),
   checkDataUri: () => 0,
   repairDataUri: () => undefined,

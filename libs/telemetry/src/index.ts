@@ -12,6 +12,7 @@ export { type ModelSeries } from './model-table.ts';
 export { createLogger, type Logger, type LoggerOptions, type LogLevel } from './pino-logger.ts';
 export { type ExecutionPath, executionPath } from './execution-path.ts';
 export {
+  type EndedWork,
   type PipelineTrace,
   type RequestTrace,
   startTracing,

@@ -3,9 +3,9 @@ import { bytesBuckets, countBuckets, secondsBuckets } from './buckets.ts';
 
 /** How one media reference ended; an `EndedItem` of the fetcher fits. */
 export interface CountedMediaItem {
-  readonly modality: string;
+  readonly ref: { readonly modality: string };
   readonly durationMs: number;
-  readonly error: { readonly code: string; readonly causeCode: string | undefined } | undefined;
+  readonly error: { readonly code: string; readonly causeCode?: string | undefined } | undefined;
   readonly result:
     | {
         readonly byteLength: number;
@@ -149,7 +149,7 @@ export class MediaMetrics {
   }
 
   /** A media reference ended, well or not. */
-  itemEnded({ modality, durationMs, result, error }: CountedMediaItem): void {
+  itemEnded({ ref: { modality }, durationMs, result, error }: CountedMediaItem): void {
     this.#fetches.inc({ modality, code: error?.code ?? 'ok' });
     this.#seconds.observe({ phase: 'total' }, durationMs / 1_000);
     const reason = (error?.causeCode ?? error?.code ?? '').replace(/^media_/, '');

@@ -1,5 +1,6 @@
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import { bytesBuckets, countBuckets, secondsBuckets, tokensBuckets } from './buckets.ts';
+import { CounterFamily, HistogramFamily } from './families.ts';
 
 /** Every metric of the coordinator begins with this. */
 const prefix = 'llm_d_coordinator_';
@@ -22,6 +23,7 @@ export function metricFamilies(
     admission(): WatchedAdmission | undefined;
   },
 ) {
+  const about = (name: string, help: string) => ({ name: prefix + name, help, registry });
   const common = (name: string, help: string) => ({
     name: prefix + name,
     help,
@@ -31,13 +33,13 @@ export function metricFamilies(
     name: string,
     help: string,
     labelNames: readonly Label[],
-  ) => new Counter({ ...common(name, help), labelNames });
+  ) => new CounterFamily({ ...about(name, help), labelNames });
   const histogram = <const Label extends string>(
     name: string,
     help: string,
     buckets: number[],
     labelNames: readonly Label[],
-  ) => new Histogram({ ...common(name, help), buckets, labelNames });
+  ) => new HistogramFamily({ ...about(name, help), labelNames }, buckets);
 
   return {
     requests: counter('request_total', 'Inference requests that ended.', ['model_name']),

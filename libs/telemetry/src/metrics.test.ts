@@ -7,6 +7,8 @@ import {
   type TimelineEntry,
   UpstreamError,
 } from '@llm-d/pipeline';
+import { Histogram, Registry } from 'prom-client';
+import { HistogramFamily } from './families.ts';
 import { type CountedEnd, type CountedRequest, CoordinatorMetrics } from './metrics.ts';
 
 let metrics: CoordinatorMetrics;
@@ -54,6 +56,33 @@ async function samples(prefix: string): Promise<Record<string, number>> {
     .map(([name = '', value]) => [name, Number(value)] as const);
   return Object.fromEntries(found);
 }
+
+it('writes histograms as prom-client does', async () => {
+  const reference = new Registry();
+  const buckets = [0, 1, 2.5];
+  const labelNames = ['step'];
+  const own = new Registry();
+  const theirs = new Histogram({
+    name: 'h',
+    help: 'H.',
+    labelNames,
+    buckets,
+    registers: [reference],
+  });
+  const ours = new HistogramFamily({ name: 'h', help: 'H.', labelNames, registry: own }, buckets);
+  for (const value of [-1, 0, 1e-9, 1, 2.5, 2.6, 1e9]) {
+    for (const step of ['a', 'b"\\\n']) {
+      theirs.labels(step).observe(value);
+      ours.labels(step).observe(value);
+    }
+  }
+  theirs.labels('gone').observe(1);
+  ours.labels('gone').observe(1);
+  theirs.remove('gone');
+  ours.remove('gone');
+
+  expect(await own.metrics()).toBe(await reference.metrics());
+});
 
 describe('a request', () => {
   it('that is served counts once, without an error series', async () => {

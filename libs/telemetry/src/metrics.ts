@@ -3,6 +3,7 @@ import {
   type CoordinatorError,
   type HandoffListener,
   legName,
+  type RemoteMediaItem,
   type RequestContext,
   type RequestObserver,
   type TimelineEntry,
@@ -177,14 +178,23 @@ export class CoordinatorMetrics implements RequestObserver {
   /** A hand-off was offered or came to its end. */
   readonly handoff: HandoffListener = ({ kind, connector, event }) => {
     const { handoffs, handoffsOffered } = this.#families;
-    if (event === 'offered') handoffsOffered[kind].inc({ connector });
-    else handoffs[kind].inc({ connector, outcome: event });
+    if (event === 'offered') handoffsOffered[kind].labels(connector).inc();
+    else handoffs[kind].labels(connector, event).inc();
   };
 
   /** A media download ended, well or not. */
   downloadEnded({ result, headersMs, durationMs }: CountedDownload): void {
     this.#download(result).observe(durationMs / 1_000);
     this.#countCall('replace-media-urls', headersMs ?? durationMs);
+  }
+
+  /** An item ended that a media fetcher in another process downloaded; the call to it is a leg. */
+  remoteMediaEnded({ modality, durationMs, end }: RemoteMediaItem): void {
+    const error = 'code' in end ? end : undefined;
+    const result = 'code' in end ? undefined : { ...end, facts: {} };
+    this.media.itemEnded({ ref: { modality }, durationMs, error, result });
+    const failure = error?.code === 'media_cancelled' ? 'cancelled' : 'error';
+    this.#download(error ? failure : 'success').observe(durationMs / 1_000);
   }
 
   /** Everything, in the format that a scraper's `accept` header asks for. */

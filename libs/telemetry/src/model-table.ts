@@ -1,6 +1,6 @@
-import { type Counter, type LabelValues } from 'prom-client';
 import { type ErrorCode } from './error-code.ts';
 import { type ExecutionPath } from './execution-path.ts';
+import { type CounterFamily, type CounterSeries } from './families.ts';
 import { memo } from './memo.ts';
 import { type MetricFamilies } from './metric-families.ts';
 
@@ -24,14 +24,10 @@ export class ModelSeries {
   readonly #families: MetricFamilies;
   readonly #removals: (() => void)[] = [];
   readonly inputTokens;
-  readonly error = memo((code: ErrorCode) =>
-    this.#kept(this.#families.requestErrors, { model_name: this.name, error_code: code }),
-  );
-  readonly path = memo((path: ExecutionPath) =>
-    this.#kept(this.#families.executionPath, { model_name: this.name, path }),
-  );
+  readonly error = memo((code: ErrorCode) => this.#kept(this.#families.requestErrors, code));
+  readonly path = memo((path: ExecutionPath) => this.#kept(this.#families.executionPath, path));
   readonly usage = memo((kind: 'prompt' | 'completion' | 'cached') =>
-    this.#kept(this.#families.usage, { model_name: this.name, kind }),
+    this.#kept(this.#families.usage, kind),
   );
 
   constructor(name: string, families: MetricFamilies) {
@@ -52,11 +48,11 @@ export class ModelSeries {
     for (const remove of this.#removals) remove();
   }
 
-  #kept<Label extends string>(counter: Counter<Label>, labels: LabelValues<Label>) {
+  #kept(family: CounterFamily<string>, value: string): CounterSeries {
     this.#removals.push(() => {
-      counter.remove(labels);
+      family.remove(this.name, value);
     });
-    return counter.labels(labels);
+    return family.labels(this.name, value);
   }
 }
 

@@ -1,12 +1,19 @@
 import { type CoordinatorError, type RequestObserver, ResponseStartedError } from '@llm-d/pipeline';
-import { ROOT_CONTEXT, type Span, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api';
+import {
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Tracer,
+} from '@opentelemetry/api';
 import { markFailed } from './mark-failed.ts';
 import { RecordedPipeline } from './recorded-pipeline.ts';
 import { type RequestClock } from './request-clock.ts';
 import { SpanObserver } from './span-observer.ts';
 import { attribute } from './trace-attributes.ts';
 import { traceIds } from './trace-context.ts';
-import { type PipelineTrace, type RequestTrace, type TraceIds } from './tracing.ts';
+import { type EndedWork, type PipelineTrace, type RequestTrace, type TraceIds } from './tracing.ts';
 
 /** A request whose spans are kept. */
 export class RecordedTrace implements RequestTrace {
@@ -34,6 +41,19 @@ export class RecordedTrace implements RequestTrace {
     if (route === undefined) return;
     this.#span.setAttribute(attribute.route, route);
     this.#span.updateName(`${this.#method} ${route}`);
+  }
+
+  record({ name, durationMs, attributes, error }: EndedWork): void {
+    const span = this.#tracer.startSpan(
+      name,
+      { kind: SpanKind.CLIENT, startTime: this.#clock.before(durationMs), attributes },
+      trace.setSpan(ROOT_CONTEXT, this.#span),
+    );
+    if (error) {
+      span.setAttribute(attribute.errorType, error.type);
+      span.setStatus({ code: SpanStatusCode.ERROR, message: error.message });
+    }
+    span.end(this.#clock.now());
   }
 
   fail(error: CoordinatorError): void {

@@ -9,6 +9,11 @@ export class RequestClock {
   readonly #offsetMs = Date.now() - performance.now();
 
   now(): HrTime {
-    return millisToHrTime(this.#offsetMs + performance.now());
+    return this.before(0);
+  }
+
+  /** The time that was so many milliseconds ago. */
+  before(ms: number): HrTime {
+    return millisToHrTime(this.#offsetMs + performance.now() - ms);
   }
 }

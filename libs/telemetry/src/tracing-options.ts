@@ -31,7 +31,10 @@ const ratioSampler = 'parentbased_traceidratio';
  * Reads the variables of the OpenTelemetry specification that matter here. A value that cannot be used is as good as
  * none, and a warning; warnings never hold a value, which may be a secret.
  */
-export function readTracingOptions(environment: Readonly<Record<string, string | undefined>>): {
+export function readTracingOptions(
+  environment: Readonly<Record<string, string | undefined>>,
+  standardName = 'llm-d-coordinator',
+): {
   options: TracingOptions;
   warnings: readonly string[];
 } {
@@ -74,7 +77,7 @@ export function readTracingOptions(environment: Readonly<Record<string, string |
     isDisabled: text('OTEL_SDK_DISABLED')?.toLowerCase() === 'true',
     isExported: exporter !== 'none',
     resource: {
-      'service.name': 'llm-d-coordinator',
+      'service.name': standardName,
       ...read('OTEL_RESOURCE_ATTRIBUTES', 'key=value pairs', pairs),
       ...(serviceName === undefined ? {} : { 'service.name': serviceName }),
     },

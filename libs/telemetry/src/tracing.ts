@@ -18,6 +18,16 @@ export interface PipelineTrace extends RequestObserver {
   end(ctx: TracedContext, error: CoordinatorError | undefined): void;
 }
 
+/** Work for a request that is over. */
+export interface EndedWork {
+  readonly name: string;
+  readonly durationMs: number;
+  /** What is undefined is left out. */
+  readonly attributes: Readonly<Record<string, string | number | undefined>>;
+  /** What it failed with, in words of ours. */
+  readonly error?: { readonly type: string; readonly message: string } | undefined;
+}
+
 /** The server span of one request. It ends with the response, but not before its pipelines. */
 export interface RequestTrace {
   readonly ids: TraceIds;
@@ -26,6 +36,8 @@ export interface RequestTrace {
   /** Adds what routing knows; `route` is the template, undefined where a path has none of its own. */
   identify(requestId: string, route?: string): void;
   beginPipeline(stepCount: number): PipelineTrace;
+  /** Adds a span below that of the request, for work that another server had a part in. */
+  record(work: EndedWork): void;
   /** Notes what a request without a pipeline failed with. */
   fail(error: CoordinatorError): void;
 }
@@ -45,13 +57,15 @@ export const traceHeaders: readonly string[] = ['traceparent', 'tracestate'];
 
 /**
  * Starts tracing as the `OTEL_*` variables of the environment say; mistakes in them are warnings, as OpenTelemetry has
- * it. Undefined with `OTEL_SDK_DISABLED`. Nothing of OpenTelemetry is loaded before.
+ * it. Undefined with `OTEL_SDK_DISABLED`. Nothing of OpenTelemetry is loaded before. `serviceName` is for spans whose
+ * environment names none.
  */
 export async function startTracing(
   environment: Readonly<Record<string, string | undefined>>,
   logger: Logger,
+  serviceName = 'llm-d-coordinator',
 ): Promise<Tracing | undefined> {
-  const { options, warnings } = readTracingOptions(environment);
+  const { options, warnings } = readTracingOptions(environment, serviceName);
   for (const warning of warnings) logger.warn(warning);
   if (options.isDisabled) return undefined;
   const { OtelTracing } = await import('./otel-tracing.ts');

@@ -20,6 +20,8 @@ export class UnsampledTrace implements RequestTrace, PipelineTrace {
 
   identify(): void {}
 
+  record(): void {}
+
   fail(): void {}
 
   beginPipeline(): PipelineTrace {

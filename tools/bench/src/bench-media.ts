@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { extname, join } from 'node:path';
 import { availableParallelism } from 'node:os';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -116,7 +116,7 @@ async function downloads(base: string, rounds: number): Promise<void> {
       'bare undici, SHA-256, base64',
       async (index) => {
         const bytes = await bare(index);
-        return [createHash('sha256').update(bytes).digest('hex'), bytes.toString('base64')];
+        return [hash('sha256', bytes, 'hex'), bytes.toString('base64')];
       },
     ],
     ['fetched and checked', (index) => fetchOne(fetcher, `${base}/${index}`)],
@@ -124,7 +124,7 @@ async function downloads(base: string, rounds: number): Promise<void> {
       'fetched, checked, SHA-256, base64',
       async (index) => {
         const result = await fetchOne(fetcher, `${base}/${index}`);
-        return [createHash('sha256').update(result.bytes).digest('hex'), result.base64()];
+        return [hash('sha256', result.bytes, 'hex'), result.base64()];
       },
     ],
   ];
@@ -221,7 +221,7 @@ async function delays(base: string): Promise<void> {
       () =>
         costOf(async (index) => {
           const result = await fetchOne(fetcher, `${base}/${index}`);
-          return [createHash('sha256').update(result.bytes).digest('hex'), result.base64()];
+          return [hash('sha256', result.bytes, 'hex'), result.base64()];
         }),
     ],
     [

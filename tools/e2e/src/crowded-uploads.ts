@@ -13,6 +13,8 @@ export interface UploadsOptions {
   readonly uploads: number;
   readonly bodyMegabytes: number;
   readonly heldMegabytes: number;
+  /** Whether those that are refused come back until they are served. */
+  readonly comesBack: boolean;
 }
 
 /** What a crowd of uploads costs. */
@@ -31,7 +33,7 @@ export interface UploadsFigures {
 
 /** Many clients that send large bodies at once, and come back when they are told to. */
 export async function crowdedUploads(options: UploadsOptions): Promise<UploadsFigures> {
-  const { uploads, bodyMegabytes, heldMegabytes } = options;
+  const { uploads, bodyMegabytes, heldMegabytes, comesBack } = options;
   const worker = new FastWorker(0);
   const coordinator = runCoordinator({
     server: {
@@ -54,17 +56,19 @@ export async function crowdedUploads(options: UploadsOptions): Promise<UploadsFi
     body.write('{"model":"m","prompt":"');
     body.write('"}', body.length - 2);
     let refusals = 0;
-    const untilServed = async (): Promise<string> => {
+    const untilServed = async (): Promise<string | undefined> => {
       for (;;) {
         const answer = await upload(url, body);
         if (!/^HTTP\/1.1 503 [^]*retry-after: 1\r\n[^]*BODY_MEMORY_FULL/.test(answer))
           return answer;
         refusals += 1;
+        if (!comesBack) return undefined;
         // As the answer says, and not all at the same moment.
         await sleep(500 + Math.random() * 1_000);
       }
     };
-    const answers = await Promise.all(Array.from({ length: uploads }, untilServed));
+    const ends = await Promise.all(Array.from({ length: uploads }, untilServed));
+    const answers = ends.filter((answer) => answer !== undefined);
     const others = answers.filter((answer) => !answer.startsWith('HTTP/1.1 200 '));
     return {
       served: answers.length - others.length,

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { demoPhoto, runDemo, toDataUri } from '@llm-d/local-stack';
 import { drawImage, until } from '@llm-d/soak';
 import { ask, eventsOf } from './ask.ts';
 import { expectedReport, matrixRequest, maxTokens, minTokens, paths } from './matrix-cases.ts';
@@ -125,6 +126,21 @@ describe.each(pairs)('with $kv and $ec', ({ kv, ec, blocksOf }) => {
       // An event for each token, besides those of role and usage.
       expect(eventsOf(answer).length).toBeGreaterThan(minTokens);
     }
+  });
+
+  it('passes the demo of npm start: its photo goes through every phase', async () => {
+    const question = { prompt: 'What do you see?', imageUrl: await toDataUri(demoPhoto) };
+    let said = '';
+    const { result } = await runDemo(stack, question, (text) => (said += text));
+    expect(result).toEqual({
+      ok: true,
+      legs: { render: 1, encode: 1, prefill: 1, decode: 1 },
+      chunks: expect.any(Number),
+      kvPulls: 1,
+      ecPulls: 1,
+      ms: expect.any(Number),
+    });
+    expect(said).toMatch(/1 image: 640x480.*your last words: 'What do you see\?'/);
   });
 
   it('leaves no lease held, no embedding unused, no pod down and nothing computed twice', async () => {

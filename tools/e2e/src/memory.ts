@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { crowdedUploads } from './crowded-uploads.ts';
+import { inlineImages } from './inline-images.ts';
 import { slowReaders } from './slow-readers.ts';
 
 const megabyte = 1024 * 1024;
@@ -13,6 +14,7 @@ const { values } = parseArgs({
     uploads: { type: 'string', default: '64' },
     megabytes: { type: 'string', default: '64' },
     held: { type: 'string', default: '256' },
+    images: { type: 'string', default: '20' },
   },
 });
 
@@ -31,6 +33,10 @@ if (uploads > 0) {
     uploads,
     bodyMegabytes: Number(values.megabytes),
     heldMegabytes: Number(values.held),
+    comesBack: true,
   });
   console.log('uploads', figures);
 }
+
+const requests = Number(values.images);
+if (requests > 0) console.log('images', await inlineImages({ requests, bodyMegabytes: 40 }));

@@ -13,6 +13,13 @@ export const namespaceHelp =
 export const everyAddressIsLocal =
   'ip route add local 0.0.0.0/0 dev lo && ip -6 route add local ::/0 dev lo';
 
+/**
+ * Has the system buffer at most 64 KiB of a connection in each direction, where a container lets it: of the loopback it
+ * buffers megabytes.
+ */
+export const smallBuffers =
+  '{ for one in rmem wmem; do echo 4096 16384 65536 > /proc/sys/net/ipv4/tcp_$one; done; } 2>/dev/null; true';
+
 /** The words to put before a command, to run it in a namespace that a shell command has set up. */
 export function inNamespace(setUp: string): string[] {
   return ['unshare', '-rn', 'sh', '-c', `ip link set lo up && ${setUp} && exec "$@"`, 'sh'];

@@ -33,9 +33,13 @@ export interface RemoteMediaOutput {
   readonly inline: ClientAnswer;
   /** Lines of the media fetcher about the photo. */
   readonly fetcherLines: readonly string[];
+  /** What both coordinators answer to the photo by URL, a pixel inline, and the photo again. */
+  readonly mixed: readonly ClientAnswer[];
   /** For each failing request what a coordinator answers that downloads itself, and one with a media fetcher. */
   readonly local: readonly ClientAnswer[];
   readonly remote: readonly ClientAnswer[];
+  /** What the metrics of the two coordinators say about those. */
+  readonly counts: readonly string[];
   /** Connections that the origin still had some time after a client left in the middle of a download. */
   readonly openAfterAbort: number;
   /** When the media fetcher is gone. */
@@ -89,7 +93,12 @@ const stack = await startStack({
 });
 const remoteUrl = stack.coordinatorUrl;
 const here = { ...limits, mode: 'local' };
-const localUrl = await stack.startCoordinator('local', { media: here });
+// A namespace of its own has every port free.
+const localMetricsPort = 9_191;
+const localUrl = await stack.startCoordinator('local', {
+  media: here,
+  server: { metrics_port: localMetricsPort },
+});
 const fallbackUrl = await stack.startCoordinator('fallback', {
   media: { ...limits, fallback: 'local' },
 });
@@ -115,7 +124,7 @@ async function ask(
   };
   return {
     status: response.status,
-    seen: /\d+x\d+, hash \w+/.exec(choices?.[0]?.message.content ?? '')?.[0],
+    seen: choices?.[0]?.message.content.match(/\d+x\d+, hash \w+/g)?.join('; '),
     retryAfter: response.headers.get('retry-after'),
     // The id differs with each request.
     error: error && {
@@ -133,12 +142,21 @@ async function output(): Promise<RemoteMediaOutput> {
   const photoUrl = `http://${address}/photo.jpg?sig=SECRET`;
   const served = await ask(remoteUrl, [photoUrl], 'served-1');
   const inline = await ask(remoteUrl, [`data:image/jpeg;base64,${photo.toString('base64')}`]);
+  const pixel =
+    'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC';
+  const three = [photoUrl, pixel, `http://${address}/again.jpg`];
+  const mixed = [await ask(localUrl, three), await ask(remoteUrl, three)];
   const local: ClientAnswer[] = [];
   const remote: ClientAnswer[] = [];
   for (const urls of failing) {
     local.push(await ask(localUrl, urls));
     remote.push(await ask(remoteUrl, urls));
   }
+  const counts = await Promise.all(
+    [`http://127.0.0.1:${localMetricsPort}/metrics`, stack.coordinatorMetricsUrl].map(async (url) =>
+      (await fetch(url)).text(),
+    ),
+  );
   const leaving = new AbortController();
   const left = ask(remoteUrl, [`http://${address}/held`], '', leaving.signal).catch(() => 'left');
   await holding;
@@ -156,7 +174,7 @@ async function output(): Promise<RemoteMediaOutput> {
   const fetcherLines = log.split('\n').filter((line) => line.includes('served-1'));
   return {
     ...{ served, inline, fetcherLines, local, remote, openAfterAbort, goneFail, goneLocal },
-    readiness: ready,
+    ...{ counts, mixed, readiness: ready },
   };
 }
 

@@ -33,6 +33,14 @@ const rows: readonly { urls: readonly string[]; status: number; code: string; pa
   { urls: [`${origin}/mute`], status: 424, code: 'media_timeout' },
   { urls: [photo, `${origin}/status/404`], status: 400, code: 'media_origin_status', part: 2 },
   { urls: [photo, photo, photo, photo, photo], status: 400, code: 'media_too_many_items' },
+  {
+    urls: [photo, 'http://localhost/', 'data:,'],
+    ...{ status: 400, code: 'media_host_not_allowed', part: 2 },
+  },
+  {
+    urls: [photo, 'data:,', 'http://localhost/'],
+    ...{ status: 400, code: 'media_data_uri_invalid', part: 2 },
+  },
 ];
 
 const inNamespace = hasNamespace ? describe : describe.skip;
@@ -53,6 +61,16 @@ inNamespace('a coordinator with a media fetcher, all of them processes', () => {
     expect(output.fetcherLines.join()).not.toContain('SECRET');
   });
 
+  it('keeps the order of what is inline and by URL, in both modes (row 126)', () => {
+    const [local, remote] = output.mixed;
+    expect(local).toMatchObject({ status: 200 });
+    const [first, second, third] = local?.seen?.split('; ') ?? [];
+    expect(first).toMatch(/^640x480/);
+    expect(second).not.toBe(first);
+    expect(third).toBe(first);
+    expect(remote).toEqual(local);
+  });
+
   it.each(rows.map((row, i) => ({ ...row, i, url: row.urls.at(-1)?.slice(0, 60) })))(
     '$code is $status for $url, in both modes with the same words',
     ({ i, status, code, part }) => {
@@ -63,6 +81,24 @@ inNamespace('a coordinator with a media fetcher, all of them processes', () => {
       if (part) expect(local?.error?.param).toBe(`messages[0].content[${part}]`);
     },
   );
+
+  it('counts in both modes what was fetched, and why not', () => {
+    const [local, remote] = output.counts.map((text) =>
+      Object.fromEntries(
+        [...text.matchAll(/^media_fetch_total\{modality="image",code="(\w+)"\} (\d+)$/gm)].map(
+          ([, code = '', count]) => [code, Number(count)],
+        ),
+      ),
+    );
+    expect(remote?.['ok']).toBeGreaterThan(0);
+    expect({ ...remote, ok: 0, media_cancelled: 0 }).toEqual({
+      ...{ ...local, ok: 0, media_cancelled: 0 },
+    });
+    for (const text of output.counts) {
+      expect(text).toMatch(/media_download_duration_seconds_count\{result="success"\} [1-9]/);
+      expect(text).toMatch(/media_bytes_count\{modality="image",kind="source"\} [1-9]/);
+    }
+  });
 
   it('ends the download when its client leaves', () => {
     expect(output.openAfterAbort).toBe(0);

@@ -4,11 +4,15 @@ import { json, text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { everyAddressIsLocal, inNamespace, namespaceHelp } from './namespace.ts';
 
-/** Runs a script of this folder in a namespace where every address is local: JSON goes in, JSON comes out. */
-export async function runRig(script: string, input: unknown): Promise<unknown> {
+/** Runs a script of this folder in a namespace, usually one where every address is local: JSON goes in, JSON comes out. */
+export async function runRig(
+  script: string,
+  input: unknown,
+  setUp = everyAddressIsLocal,
+): Promise<unknown> {
   const file = fileURLToPath(new URL(script, import.meta.url));
   const [program = '', ...args] = [
-    ...inNamespace(everyAddressIsLocal),
+    ...inNamespace(setUp),
     ...[process.execPath, '--conditions=@llm-d/source', file],
   ];
   // What Jest needs of Node is not for the script.

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '@llm-d/soak';
@@ -9,12 +10,15 @@ import { memoryOf } from './memory-of.ts';
 /** How many readers there are, how long they read, and how much they are sent. */
 export interface SlowReadersOptions {
   readonly readers: number;
+  /** Length of each answer, beyond what the system buffers of it. */
   readonly answerBytes: number;
   readonly seconds: number;
 }
 
 /** What a crowd of slow readers costs. */
 export interface SlowReadersFigures {
+  /** Most bytes that the system buffers between the worker and a client. */
+  readonly systemBytes: number;
   /** Most bytes that the worker wrote for a stream beyond what its client took. */
   readonly mostAheadBytes: number;
   /** Growth of the coordinator's peak memory, for all readers. */
@@ -30,13 +34,22 @@ const readsPerSecond = 4;
 const bytesPerRead = 2_048 / readsPerSecond;
 const short = { path: '/v1/completions', body: { model: 'm', prompt: 'x' } };
 
+/** The most that this system buffers of two connections. */
+export function mostBuffered(): number {
+  const most = (direction: 'rmem' | 'wmem'): number =>
+    Number(readFileSync(`/proc/sys/net/ipv4/tcp_${direction}`, 'utf8').split(/\s+/)[2]);
+  return 2 * (most('rmem') + most('wmem'));
+}
+
 /** C09: clients that read 2 KB a second, and a worker that writes as fast as it may. */
 export async function slowReaders(options: SlowReadersOptions): Promise<SlowReadersFigures> {
   const { readers, answerBytes, seconds } = options;
-  const worker = new FastWorker(answerBytes);
+  const systemBytes = mostBuffered();
+  const worker = new FastWorker(systemBytes + answerBytes);
   const coordinator = runCoordinator({
     server: { listen_addr: '127.0.0.1:0', metrics_port: 0 },
-    gateway: { address: await worker.start() },
+    // Shorter than a worker is held back by its reader.
+    gateway: { address: await worker.start(), stream_idle_timeout: '2s' },
     pipeline: { kv_connector: 'kv-nixl', steps: [{ type: 'decode' }] },
   });
   const open: SlowReader[] = [];
@@ -67,6 +80,7 @@ export async function slowReaders(options: SlowReadersOptions): Promise<SlowRead
     }
     clearInterval(reading);
     return {
+      systemBytes,
       mostAheadBytes: Math.max(
         ...open.map(({ id, takenBytes }) => (worker.written.get(id) ?? 0) - takenBytes),
       ),

@@ -25,12 +25,12 @@ export function cachedDownload(given: CachedDownload): Promise<MediaResult> {
   const { modality, options, signal } = call;
   const { downloadTimeoutMs: timeoutMs, cacheMode: mode = 'default' } = options;
   const maxBytes = downloader.maxBytes(modality, options);
-  const { allowedDomains, allowPrivateNetworks } = options;
+  const { allowedDomains, excusedDomains, allowPrivateNetworks } = options;
   const key = urlKey(cache.secret, {
     namespace: cache.namespace,
     modality,
     url: source,
-    policy: `${JSON.stringify([allowedDomains, allowPrivateNetworks])}${policyText}`,
+    policy: `${JSON.stringify([allowedDomains, excusedDomains, allowPrivateNetworks])}${policyText}`,
   });
   return withDeadline({ modality, timeoutMs, signal }, async (item) => {
     const result = await cache.get(

@@ -1,4 +1,4 @@
-import { createHash, createHmac } from 'node:crypto';
+import { createHmac, hash } from 'node:crypto';
 import { type Modality } from '../options.ts';
 
 /** What decides whether two downloads are the same (media-fetcher.md 6.2). */
@@ -24,5 +24,4 @@ export function urlKey(secret: string, { namespace, modality, url, policy }: Key
 }
 
 /** The name of bytes: their SHA-256 in hex. */
-export const digestOf = (bytes: Uint8Array): string =>
-  createHash('sha256').update(bytes).digest('hex');
+export const digestOf = (bytes: Uint8Array): string => hash('sha256', bytes, 'hex');

@@ -1,4 +1,11 @@
-import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto';
 
 const algorithm = 'aes-256-gcm';
 const nonceBytes = 12;
@@ -9,10 +16,10 @@ const tagBytes = 16;
  * alone would double the time of a hit. With a secret, nobody who may only write to the store can make one.
  */
 export class Seal {
-  readonly #key: Buffer;
+  readonly #key: KeyObject;
 
   constructor(secret: string) {
-    this.#key = createHmac('sha256', secret).update('llm-d media seal').digest();
+    this.#key = createSecretKey(createHmac('sha256', secret).update('llm-d media seal').digest());
   }
 
   /** A text to store beside the bytes; a new one with each call. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { type Sharp } from 'sharp';
+import type { Sharp } from 'sharp';
 import { digestOf } from '../cache/keys.ts';
 import { type MediaCache } from '../cache/media-cache.ts';
 import { SingleFlight } from '../cache/single-flight.ts';

@@ -1,4 +1,4 @@
-import { type Sharp, type SharpOptions } from 'sharp';
+import type { Sharp, SharpOptions } from 'sharp';
 
 /** Sharp, set up for pictures of strangers. */
 export interface ImageLibrary {

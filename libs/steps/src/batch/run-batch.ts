@@ -1,5 +1,6 @@
 import { type JsonSpan } from '@llm-d/json-document';
 import { type RequestContext, type RunSteps, type StepDependencies } from '@llm-d/pipeline';
+import { countOf } from '../kv-sequences.ts';
 import { runLimited } from '../run-limited.ts';
 import { answerFailure, type BatchFailure } from './answer-failure.ts';
 import { HeldBytes } from './prompt-answer.ts';
@@ -49,7 +50,7 @@ async function runBatch(
   const heldBytes = new HeldBytes((error) => {
     stop.abort(error);
   });
-  const samples = ctx.body.get('n')?.number() ?? 1;
+  const samples = countOf(ctx.body.get('n'));
   const batch = new (ctx.isStreaming ? StreamedBatch : WholeBatch)(ctx.sink, samples, heldBytes);
   let failure: BatchFailure | undefined;
   const work = async (prompt: JsonSpan, index: number, signal: AbortSignal): Promise<void> => {
