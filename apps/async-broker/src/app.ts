@@ -1,5 +1,5 @@
 import { createService, Lifecycle, type Service } from '@llm-d/service';
-import { type Logger } from '@llm-d/telemetry';
+import { type Logger, type Tracing } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
 import { type Board, mountBoard } from './board.ts';
 import { type BrokerAppConfig } from './load-config.ts';
@@ -17,10 +17,17 @@ export interface App {
 /** Nothing is uploaded here. */
 const bodyLimitBytes = 65_536;
 
-/** Builds an async broker that neither listens nor works yet. */
-export async function createApp(config: BrokerAppConfig, logger: Logger): Promise<App> {
+/** Builds an async broker that neither listens nor works yet; `tracing` is the caller's to close. */
+export async function createApp(
+  config: BrokerAppConfig,
+  logger: Logger,
+  tracing?: Tracing,
+): Promise<App> {
   let board: Board | undefined;
-  const processor = openProcessor(config, logger, (lane) => board?.addLane(lane));
+  const processor = openProcessor({
+    ...{ config, logger, tracing },
+    onLane: (lane) => board?.addLane(lane),
+  });
   const service = await createService({
     module: AppModule.register(processor.metrics),
     logger,

@@ -31,11 +31,7 @@ const upToOne = setting('a number above 0 and up to 1', (value) =>
   typeof value === 'number' && value > 0 && value <= 1 ? value : undefined,
 );
 
-const lane = z.strictObject({
-  name: laneName,
-  order: oneOf('edf', 'fair-edf').optional(),
-  max_backlog: count.optional(),
-});
+const lane = z.strictObject({ name: laneName });
 
 const objective = z.strictObject({ reserved: text, overflow: text });
 
@@ -43,6 +39,7 @@ const objective = z.strictObject({ reserved: text, overflow: text });
 export const brokerFile = z.strictObject({
   listen: listenAddress.prefault(':8080'),
   log_level: integer('a level from 1 (warnings) to 5 (everything)', 1, 5).prefault(2),
+  tracing: boolean.prefault(false),
   shutdown_timeout: duration.prefault('25s'),
   drain_timeout: duration.prefault('15s'),
   redis: z
@@ -57,6 +54,13 @@ export const brokerFile = z.strictObject({
     .min(1, 'at least one lane')
     .prefault([{ name: 'request-sortedset' }]),
   tenants: z.record(z.string(), z.strictObject({ concurrency: count.optional() })).prefault({}),
+  quota: z
+    .strictObject({
+      compat_counters: boolean.prefault(false),
+      attribute: text.prefault('userid'),
+      window: duration.prefault('300s'),
+    })
+    .prefault({}),
   dispatch: z
     .strictObject({
       address: httpUrl.optional(),

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, jest } from '@jest/globals';
+import { startTcpRelay } from '@llm-d/testing';
 import { Rig, until } from './testing.ts';
 
 // Failure table 5 and pitfalls 6 as far as no process has to die; `tools/e2e/src/async-faults.e2e.ts` has the others.
@@ -222,6 +223,44 @@ describe('Redis that fails', () => {
     await until(() => rig.broker.health().isReady);
     expect(await rig.outcome(await rig.submit())).toMatchObject({ status: 200 });
   });
+});
+
+describe('a network that is cut', () => {
+  it.concurrent(
+    'F15 between one worker and Redis alone: another runs it, and the first outcome stays',
+    async () => {
+      const { answer, free } = heldAnswer();
+      await using rig = await Rig.open({ isStarted: false, script: answer });
+      await using relay = await startTcpRelay(rig.redis.url);
+      rig.brokerRedis = { url: relay.url };
+      await rig.start();
+      const ref = await rig.submit();
+      await rig.upstream.received(0);
+      relay.cut();
+      const other = await Rig.producer(rig, rig.lane);
+      const outcome = { kind: 'response', status: 200, body: Buffer.from('other') } as const;
+      const worker = await other.openLaneWorker(
+        {
+          lane: rig.lane,
+          handle: async (ticket) => {
+            await other.dispatch.begin(ticket, 'other');
+            await other.dispatch.finish(ticket, 'other', outcome);
+            return { kind: 'done' };
+          },
+          ...{ lockMs: 2_000, stalledIntervalMs: 500 },
+        },
+        AbortSignal.timeout(10_000),
+      );
+      expect(await stored(rig, ref)).toBe('other');
+      free();
+      relay.mend();
+      await until(async () => (await rig.get('/readyz')).status === 200);
+      await untilEmpty(rig);
+      expect(await stored(rig, ref)).toBe('other');
+      await worker.close();
+      await other.close();
+    },
+  );
 });
 
 describe('a worker that stopped without a word (P17 to P19)', () => {

@@ -1,8 +1,11 @@
 import { ConfigError } from '@llm-d/config';
 import { runService } from '@llm-d/service';
-import { createLogger, type LogLevel } from '@llm-d/telemetry';
+import { createLogger, type LogLevel, startTracing } from '@llm-d/telemetry';
 import { createApp } from './app.ts';
 import { loadBrokerConfig } from './load-config.ts';
+
+/** For the last spans. */
+const flushMs = 2_000;
 
 process.exit(await main(process.argv.slice(2)));
 
@@ -12,12 +15,16 @@ async function main(argv: readonly string[]): Promise<number> {
     const config = loadBrokerConfig(argv, process.env);
     const level = config.log_level as LogLevel;
     const logger = createLogger({ service: 'async-broker', level });
-    const app = await createApp(config, logger);
+    const tracing = config.tracing
+      ? await startTracing(process.env, logger, 'llm-d-async-broker')
+      : undefined;
+    const app = await createApp(config, logger, tracing);
     logger.info({ node: process.version, lanes: config.lanes.map(({ name }) => name) }, 'starting');
     app.start();
     const { listen, shutdown_timeout: shutdownTimeoutMs } = config;
     const exitCode = await runService(app.service, { ...listen, shutdownTimeoutMs, logger });
     await app.close();
+    await tracing?.close(flushMs);
     return exitCode;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;

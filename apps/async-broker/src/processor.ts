@@ -1,5 +1,5 @@
 import { type Broker, openBroker } from '@llm-d/broker';
-import { type Logger } from '@llm-d/telemetry';
+import { type Logger, type Tracing } from '@llm-d/telemetry';
 import { BrokerMetrics } from './broker-metrics.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Aimd } from './gates/aimd.ts';
@@ -22,27 +22,36 @@ export interface Processor {
   close(): Promise<void>;
 }
 
-/** Puts the parts together. `onLane` hears of every lane that is served. */
-export function openProcessor(
-  config: BrokerAppConfig,
-  logger: Logger,
-  onLane: (lane: string) => void,
-): Processor {
+/** What a processor is made of. */
+export interface ProcessorOptions {
+  readonly config: BrokerAppConfig;
+  readonly logger: Logger;
+  /** Undefined where runs are not traced. */
+  readonly tracing: Tracing | undefined;
+  /** Hears of every lane that is served. */
+  readonly onLane: (lane: string) => void;
+}
+
+/** Puts the parts together. */
+export function openProcessor(options: ProcessorOptions): Processor {
+  const { config, logger, tracing, onLane } = options;
   const { dispatch, gates: gateConfig, lanes, tenants, worker } = config;
   const metrics = new BrokerMetrics();
   const broker: Broker = openBroker({
     redis: config.brokerRedis,
-    lanes: lanes.map(({ name, order, max_backlog: maxBacklog }) => ({
-      name,
-      ...(order !== undefined && { order }),
-      ...(maxBacklog !== undefined && { maxBacklog }),
-    })),
+    lanes,
     tenant: (tenant) => {
       const concurrency = Object.hasOwn(tenants, tenant) ? tenants[tenant]?.concurrency : undefined;
       return concurrency === undefined ? undefined : { concurrency };
     },
     lifetimes: { resultMs: config.result_ttl },
     appendOnlyFile: config.redis.append_only_file,
+    compatCounters: config.quota.compat_counters
+      ? {
+          attribute: config.quota.attribute,
+          windowSeconds: Math.ceil(config.quota.window / 1_000),
+        }
+      : undefined,
     observer: {
       ...metrics.broker,
       onError: (error) => {
@@ -88,6 +97,7 @@ export function openProcessor(
     objectives: config.objectives,
     observer: metrics,
     logger,
+    tracing,
     onLaneSaturated: (lane, pauseMs) => {
       // Bands that learn close themselves.
       if (!aimd) pool.pauseLane(lane, Math.min(pauseMs, longestLanePauseMs));
@@ -128,8 +138,9 @@ export function openProcessor(
     problems: () => {
       const { isReady, problems } = broker.health();
       if (isReady) return isWorking ? [] : ['workers are starting'];
-      const texts = problems.map(({ text, command }) => `${text}: ${command}`);
-      return texts.length > 0 ? texts : ['redis is not reachable'];
+      const key = 'url' in config.brokerRedis ? 'redis.url' : 'redis.cluster';
+      const texts = problems.map(({ text, command }) => `${key}: ${text}: ${command}`);
+      return texts.length > 0 ? texts : [`${key}: not reachable`];
     },
     start: () => {
       starting = pool.start().then(

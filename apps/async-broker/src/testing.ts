@@ -1,13 +1,14 @@
 import {
   type Accepted,
   type Broker,
+  type BrokerRedis,
   openBroker,
   type Outcome,
   type RequestRef,
   type Submission,
 } from '@llm-d/broker';
 import { startService, type RunningService } from '@llm-d/service';
-import { createLogger } from '@llm-d/telemetry';
+import { createLogger, startTracing, type Tracing } from '@llm-d/telemetry';
 import {
   type RedisServer,
   type Script,
@@ -37,6 +38,10 @@ export interface RigOptions {
   readonly script?: Script;
   /** False: the processor is not started, requests stay in the queue. */
   readonly isStarted?: boolean;
+  /** Nodes of a cluster, which take the place of the rig's own Redis. */
+  readonly cluster?: readonly string[];
+  /** Where runs are traced to: the URL of a collector. */
+  readonly collector?: string;
 }
 
 /** A processor in this process with a Redis and a target of its own, and a broker to submit with. */
@@ -46,16 +51,25 @@ export class Rig implements AsyncDisposable {
   readonly broker: Broker;
   readonly lines: Record<string, unknown>[];
   readonly lane = 'lane-a';
+  /** By what way the processor reaches Redis. */
+  brokerRedis: BrokerRedis;
   readonly #config: object;
+  readonly #collector: string | undefined;
+  tracing: Tracing | undefined;
   app: App | undefined;
   running: RunningService | undefined;
 
-  private constructor(parts: Pick<Rig, 'redis' | 'upstream' | 'broker' | 'lines'>, config: object) {
+  private constructor(
+    parts: Pick<Rig, 'redis' | 'upstream' | 'broker' | 'lines'>,
+    options: RigOptions,
+  ) {
     this.redis = parts.redis;
     this.upstream = parts.upstream;
     this.broker = parts.broker;
     this.lines = parts.lines;
-    this.#config = config;
+    this.#config = options.config ?? {};
+    this.#collector = options.collector;
+    this.brokerRedis = redisOf(parts.redis, options);
   }
 
   static async open(options: RigOptions = {}): Promise<Rig> {
@@ -63,8 +77,10 @@ export class Rig implements AsyncDisposable {
     const redis = await startRedis(redisArgs);
     const upstream = await scriptedServer(script);
     const lanes = (config as { lanes?: { name: string }[] }).lanes ?? [{ name: 'lane-a' }];
-    const broker = openBroker({ redis: { url: redis.url }, lanes, appendOnlyFile: 'warn' });
-    const rig = new Rig({ redis, upstream, broker, lines: [] }, config);
+    const broker = openBroker({
+      ...{ redis: redisOf(redis, options), lanes, appendOnlyFile: 'warn' },
+    });
+    const rig = new Rig({ redis, upstream, broker, lines: [] }, options);
     await until(() => broker.health().isReady || options.redisArgs !== undefined);
     if (options.isStarted !== false) await rig.start();
     return rig;
@@ -81,8 +97,12 @@ export class Rig implements AsyncDisposable {
         write: (line) => this.lines.push(JSON.parse(line) as Record<string, unknown>),
       },
     });
-    const brokerRedis = { url: this.redis.url };
-    const app = await createApp({ ...data, brokerRedis, address: this.upstream.url }, logger);
+    if (this.#collector !== undefined) {
+      const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: this.#collector };
+      this.tracing = await startTracing(environment, logger, 'llm-d-async-broker');
+    }
+    const settings = { ...data, brokerRedis: this.brokerRedis, address: this.upstream.url };
+    const app = await createApp(settings, logger, this.tracing);
     this.app = app;
     app.start();
     const where = { host: '127.0.0.1', port: 0 };
@@ -144,6 +164,7 @@ export class Rig implements AsyncDisposable {
   async stop(): Promise<void> {
     await this.running?.stop();
     await this.app?.close();
+    await this.tracing?.close(2_000);
     this.running = undefined;
     this.app = undefined;
   }
@@ -155,6 +176,10 @@ export class Rig implements AsyncDisposable {
     await this.upstream.close();
     await this.redis.close();
   }
+}
+
+function redisOf({ url }: RedisServer, { cluster }: RigOptions): BrokerRedis {
+  return cluster ? { clusterUrls: cluster } : { url };
 }
 
 /** Resolves when a condition holds; rejects after ten seconds, or a given time. */

@@ -1,6 +1,6 @@
 -- ARGV: 1 tenant and id as in a member, 2 generation or '', 3 reason, 4 what: 'drop' (the request is gone),
 -- 'leave' (a waiter left; its last one cancels what a wait made), 5 result life ms, 6 '1' if a running one is cancelled
--- by a waiter too. Answers { what, lane, generation }.
+-- too. Answers { what, lane, generation }.
 local r = redis.call('HMGET', rec, 's', 'g', 'lane', 'mode', 'x')
 local state, generation, lane, mode, mark = unpack(r)
 if not state or state == 'tomb' or (ARGV[2] ~= '' and generation ~= ARGV[2]) then
@@ -24,6 +24,9 @@ if ARGV[4] == 'leave' then
   return { 'ACTIVE', lane, generation }
 end
 
+if state == 'active' and ARGV[6] ~= '1' then
+  return { 'KEPT' }
+end
 if state == 'done' then
   redis.call('UNLINK', rec, body, res)
   return { 'DELETED', lane, generation }

@@ -41,6 +41,7 @@ export {
   type AdmissionLimits,
   type BrokerOptions,
   type BrokerRedis,
+  type CompatCounters,
   type LaneConfig,
   type LaneOrder,
   type Lifetimes,

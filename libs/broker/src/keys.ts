@@ -107,6 +107,11 @@ export function tenantOpenKey(tenant: string): string {
   return `ab:{${tenantPart(tenant)}}:open`;
 }
 
+/** Upstream's counter of a tenant. */
+export function quotaCounterKey(attribute: string, tenant: string): string {
+  return `quota:${attribute}:${tenant}`;
+}
+
 /** The tenant's leases: token, by end. */
 export function quotaKey(tenant: string): string {
   return `ab:quota:{userid~${tenantPart(tenant)}}`;

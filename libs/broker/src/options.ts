@@ -50,6 +50,12 @@ export interface Lifetimes {
 /** What is waited for before a submission counts as accepted: nothing, one replica, or the append-only file. */
 export type AckDurability = 'none' | 'replica' | 'aof';
 
+/** Upstream's counters of requests under way: `quota:<attribute>:<tenant>`, which expire. */
+export interface CompatCounters {
+  readonly attribute: string;
+  readonly windowSeconds: number;
+}
+
 /** What `openBroker` needs. */
 export interface BrokerOptions {
   readonly redis: BrokerRedis;
@@ -64,8 +70,12 @@ export interface BrokerOptions {
   readonly rerunOnRetry?: readonly string[];
   /** Whether a request that runs is cancelled when its last waiter leaves; true when absent. */
   readonly cancelActiveOnDisconnect?: boolean;
+  /** What a DELETE does to a request that runs: end it (default), or as upstream let it run and keep its result. */
+  readonly deleteActive?: 'abort' | 'detach';
   readonly ackDurability?: AckDurability;
   /** Whether a server without append-only file is refused (default) or only reported. */
   readonly appendOnlyFile?: 'require' | 'warn';
+  /** Quota as upstream counts it, for a Redis that it shares; leases when absent. */
+  readonly compatCounters?: CompatCounters | undefined;
   readonly observer?: BrokerObserver;
 }

@@ -3,7 +3,7 @@ import { type Connections } from './connections.ts';
 import { type QuotaLease } from './dispatch.ts';
 import { Gathering } from './gathering.ts';
 import { type Guard } from './guard.ts';
-import { quotaKey } from './keys.ts';
+import { quotaCounterKey, quotaKey } from './keys.ts';
 import { runScript } from './script.ts';
 import { type Settings } from './settings.ts';
 
@@ -12,7 +12,7 @@ const renewMs = 10_000;
 
 /**
  * How many dispatches each tenant has, over all processes. Leases instead of a counter: what a process held that died
- * is free after 30 s (2.2).
+ * is free after 30 s (2.2). With `compatCounters` it is a counter, and what was held is lost until it expires.
  */
 export class Quota {
   readonly #connections: Connections;
@@ -37,13 +37,10 @@ export class Quota {
     this.#guard = core.guard;
     this.#settings = core.settings;
     this.#onError = core.onError;
-    const { records } = core.connections;
     this.#acquiring = new Gathering((tenant, tokens) =>
-      this.#lease(quotaKey(tenant), tokens, this.#settings.tenant(tenant).concurrency),
+      this.#take(this.#keyOf(tenant), tokens, this.#settings.tenant(tenant).concurrency),
     );
-    this.#releasing = new Gathering(async (key, tokens) => {
-      await core.guard.run('quota', () => records.zrem(key, ...tokens));
-    });
+    this.#releasing = new Gathering((key, tokens) => this.#giveBack(key, tokens));
   }
 
   /** See `Dispatch.acquireQuota`; never rejects. */
@@ -61,7 +58,7 @@ export class Quota {
       this.#report(error);
       return lease('reserved', false, () => Promise.resolve());
     }
-    const key = quotaKey(tenant);
+    const key = this.#keyOf(tenant);
     this.#held.set(token, key);
     this.#timer ??= setInterval(() => void this.#renew(), renewMs).unref();
     return lease('reserved', true, () => this.#release(key, token));
@@ -86,17 +83,49 @@ export class Quota {
   async #renew(): Promise<void> {
     const held = Map.groupBy(this.#held.keys(), (token) => this.#held.get(token) ?? '');
     try {
-      await Promise.all([...held].map(([key, tokens]) => this.#lease(key, tokens)));
+      await Promise.all([...held].map(([key, tokens]) => this.#keep(key, tokens)));
     } catch (error) {
       this.#report(error);
     }
   }
 
-  /** Leases the first of the tokens, up to the limit, or all without one; answers how many. */
-  async #lease(key: string, tokens: readonly string[], limit?: number): Promise<number> {
+  #keyOf(tenant: string): string {
+    const { compatCounters } = this.#settings;
+    return compatCounters ? quotaCounterKey(compatCounters.attribute, tenant) : quotaKey(tenant);
+  }
+
+  /** Takes places for the first of the tokens, up to the limit; answers how many. */
+  #take(key: string, tokens: readonly string[], limit: number): Promise<number> {
+    return this.#settings.compatCounters
+      ? this.#count(key, 'acquire', tokens, limit)
+      : this.#lease(key, tokens, limit);
+  }
+
+  /** Holds on to the places of the tokens. */
+  async #keep(key: string, tokens: readonly string[]): Promise<void> {
+    if (this.#settings.compatCounters) await this.#count(key, 'renew', tokens);
+    else await this.#lease(key, tokens);
+  }
+
+  async #giveBack(key: string, tokens: readonly string[]): Promise<void> {
     const { records } = this.#connections;
-    const args = [leaseMs, limit ?? '', ...tokens];
-    return Number(await this.#guard.run('quota', () => runScript(records, 'quota', [key], args)));
+    if (this.#settings.compatCounters) await this.#count(key, 'release', tokens);
+    else await this.#guard.run('quota', () => records.zrem(key, ...tokens));
+  }
+
+  /** Leases the first of the tokens, up to the limit, or all without one. */
+  #lease(key: string, tokens: readonly string[], limit?: number): Promise<number> {
+    return this.#run('quota', key, [leaseMs, limit ?? '', ...tokens]);
+  }
+
+  #count(key: string, what: string, { length }: readonly string[], limit = 0): Promise<number> {
+    const life = this.#settings.compatCounters?.windowSeconds ?? 0;
+    return this.#run('counter', key, [what, life, length, limit]);
+  }
+
+  async #run(script: 'quota' | 'counter', key: string, args: (string | number)[]): Promise<number> {
+    const { records } = this.#connections;
+    return Number(await this.#guard.run('quota', () => runScript(records, script, [key], args)));
   }
 
   #report(error: unknown): void {

@@ -72,8 +72,8 @@ export async function fetchRecord(
 /** `Broker.cancel` for DELETE, unguarded. */
 export async function deleteRecord(core: Core, name: RequestName): Promise<CancelResult> {
   const [what, lane, generation] = await cancelScript(core, name, '', 'delete', 'drop');
-  if (what === 'NONE') {
-    return 'none';
+  if (what === 'NONE' || what === 'KEPT') {
+    return what === 'NONE' ? 'none' : 'kept';
   }
   const ref = { ...name, generation: String(generation) };
   if (what === 'DELETED') {
@@ -108,8 +108,10 @@ async function cancelScript(
   reason: CancelReason,
   what: 'drop' | 'leave',
 ): ReturnType<typeof recordScript> {
+  const { resultMs, cancelsActive, deletesActive } = core.settings;
+  const endsActive = what === 'drop' ? deletesActive : cancelsActive;
   return await recordScript(core, 'cancel', name, [
     ...[`${tenantPart(name.tenant)}~${name.id}`, generation, reason, what],
-    ...[core.settings.resultMs, core.settings.cancelsActive ? '1' : '0'],
+    ...[resultMs, endsActive ? '1' : '0'],
   ]);
 }

@@ -1,7 +1,7 @@
 import { type RequestRef } from './names.ts';
 import { type Outcome } from './outcome.ts';
 
-/** Never existed, another tenant's, expired or deleted: one answer for all (410). */
+/** Never existed, another tenant's, expired or deleted: one answer for all (404). */
 export interface Unknown {
   readonly kind: 'unknown';
 }
@@ -46,13 +46,13 @@ export interface WaitReady extends Ready {
 /**
  * How a held wait ended. `pending`: the cap came first (202). `timed-out`: the waiter's own deadline came first and one
  * last look found no result (504). `left`: the signal; the request is cancelled if it was made by a `wait` and nobody
- * else waits. `unknown`: deleted meanwhile (410). `closing`: this process ends (202).
+ * else waits. `unknown`: deleted meanwhile (404). `closing`: this process ends (202).
  */
 export type WaitEnd =
   WaitReady | Unknown | { readonly kind: 'pending' | 'timed-out' | 'left' | 'closing' };
 
 /**
  * What a cancellation met. `queued` and `active`: it will get no result. `deleted`: it had one, which is gone. `kept`:
- * it goes on, or has one which stays (a waiter left). `none`: nothing was there; clients are told the same.
+ * it goes on, or has one which stays (a waiter left; `deleteActive: detach`). `none`: nothing was there; clients are told the same.
  */
 export type CancelResult = 'queued' | 'active' | 'deleted' | 'kept' | 'none';

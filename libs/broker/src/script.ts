@@ -13,6 +13,7 @@ const numbersOfKeys = {
   cancel: 4,
   touch: 4,
   quota: 1,
+  counter: 1,
   lead: 1,
 } as const;
 

@@ -3,12 +3,14 @@ import { isLaneName } from './names.ts';
 import {
   type AckDurability,
   type BrokerOptions,
+  type CompatCounters,
   type LaneConfig,
   type TenantConfig,
 } from './options.ts';
 
 const dayMs = 86_400_000;
 const maxResultMs = 7 * dayMs;
+const most = Number.MAX_SAFE_INTEGER;
 
 /** `BrokerOptions` with every default filled in. */
 export interface Settings {
@@ -23,8 +25,10 @@ export interface Settings {
   /** As `admit` takes them: `,a,b,`. */
   readonly rerunOnRetry: string;
   readonly cancelsActive: boolean;
+  readonly deletesActive: boolean;
   readonly ackDurability: AckDurability;
   readonly requiresAppendOnlyFile: boolean;
+  readonly compatCounters: CompatCounters | undefined;
 }
 
 function check(name: string, value: number, min: number, max: number): number {
@@ -50,12 +54,13 @@ export function settingsOf(options: BrokerOptions): Settings {
   if (lanes.size === 0) {
     throw new BrokerInputError('lanes: expected at least one');
   }
+  const { compatCounters } = options;
+  if (compatCounters) check('window_seconds', compatCounters.windowSeconds, 1, most);
   const ackDurability = options.ackDurability ?? 'none';
   if (ackDurability !== 'none' && 'clusterUrls' in options.redis) {
     throw new BrokerInputError(`ack_durability: ${ackDurability} needs one server, not a cluster`);
   }
   const defaults = { maxBacklog: 10_000, weight: 1, concurrency: 0 };
-  const most = Number.MAX_SAFE_INTEGER;
   return {
     lanes,
     tenant: (name) => ({ ...defaults, ...tenant?.(name) }),
@@ -77,7 +82,9 @@ export function settingsOf(options: BrokerOptions): Settings {
     attachesOnConflict: options.idConflict === 'attach',
     rerunOnRetry: `,${(options.rerunOnRetry ?? []).join(',')},`,
     cancelsActive: options.cancelActiveOnDisconnect ?? true,
+    deletesActive: options.deleteActive !== 'detach',
     ackDurability,
     requiresAppendOnlyFile: (options.appendOnlyFile ?? 'require') === 'require',
+    compatCounters,
   };
 }

@@ -332,6 +332,27 @@ describe('2.2 quota', () => {
   });
 });
 
+describe('2.2 quota as upstream counts it (`compatCounters`)', () => {
+  it('is a counter that expires, shared with whoever counts so too', async () => {
+    const compatCounters = { attribute: 'userid', windowSeconds: 300 };
+    const tenant = () => ({ concurrency: 2 });
+    const counting = await bench.open({ tenant, compatCounters });
+    const key = 'quota:userid:t';
+    // Somebody else's place.
+    await bench.redis.set(key, 1);
+    const first = await counting.dispatch.acquireQuota('t');
+    const second = await counting.dispatch.acquireQuota('t');
+    expect([first.classification, second.classification]).toEqual(['reserved', 'overflow']);
+    expect(await bench.redis.get(key)).toBe('2');
+    expect(await bench.redis.ttl(key)).toBeGreaterThan(290);
+    await second.release();
+    await first.release();
+    await first.release();
+    expect(await bench.redis.get(key)).toBe('1');
+    expect(await bench.redis.keys('ab:quota:*')).toEqual([]);
+  });
+});
+
 describe('lanes', () => {
   it('one that left the configuration is still in use while it has requests (R11)', async () => {
     const ref = await accept(broker, { lane: 'fair' });

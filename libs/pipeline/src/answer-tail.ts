@@ -5,37 +5,45 @@ export const answerTailBytes = 4_096;
 export class AnswerTail {
   /** Most answers that are not streamed come in one piece. */
   #first: Uint8Array | undefined;
-  #buffer: Buffer | undefined;
-  #usedBytes = 0;
+  /** Written round and round. */
+  #ring: Buffer | undefined;
+  /** Bytes that the ring was given. */
+  #takenBytes = 0;
 
   /** Takes the next bytes of the answer; they must not change afterwards. */
   add(chunk: Uint8Array): void {
-    if (this.#buffer) this.#copy(this.#buffer, chunk);
+    if (this.#ring) this.#copy(this.#ring, chunk);
     else if (!this.#first) this.#first = chunk;
     else {
-      this.#buffer = Buffer.allocUnsafe(2 * answerTailBytes);
-      this.#copy(this.#buffer, this.#first);
+      this.#ring = Buffer.allocUnsafe(answerTailBytes);
+      this.#copy(this.#ring, this.#first);
       this.#first = undefined;
-      this.#copy(this.#buffer, chunk);
+      this.#copy(this.#ring, chunk);
     }
   }
 
   /** The last bytes, `answerTailBytes` or all of a shorter answer. */
   get bytes(): Buffer {
-    const { buffer, byteOffset, length } =
-      this.#first ?? this.#buffer?.subarray(0, this.#usedBytes) ?? noBytes;
+    if (this.#ring) {
+      if (this.#takenBytes <= answerTailBytes) return this.#ring.subarray(0, this.#takenBytes);
+      const end = this.#takenBytes % answerTailBytes;
+      return Buffer.concat([this.#ring.subarray(end), this.#ring.subarray(0, end)]);
+    }
+    const { buffer, byteOffset, length } = this.#first ?? noBytes;
     const kept = Math.min(length, answerTailBytes);
     return Buffer.from(buffer, byteOffset + length - kept, kept);
   }
 
-  #copy(buffer: Buffer, chunk: Uint8Array): void {
+  #copy(ring: Buffer, chunk: Uint8Array): void {
     const kept = chunk.length > answerTailBytes ? chunk.subarray(-answerTailBytes) : chunk;
-    if (this.#usedBytes + kept.length > buffer.length) {
-      buffer.copyWithin(0, this.#usedBytes - answerTailBytes, this.#usedBytes);
-      this.#usedBytes = answerTailBytes;
+    const at = this.#takenBytes % answerTailBytes;
+    const room = answerTailBytes - at;
+    this.#takenBytes += kept.length;
+    if (kept.length <= room) ring.set(kept, at);
+    else {
+      ring.set(kept.subarray(0, room), at);
+      ring.set(kept.subarray(room));
     }
-    buffer.set(kept, this.#usedBytes);
-    this.#usedBytes += kept.length;
   }
 }
 

@@ -5,6 +5,8 @@ export interface QueueOptions {
   /** `redis://` or `rediss://` with credentials where needed, or several nodes of a cluster with commas between them. */
   readonly url: string;
   readonly lanes: readonly string[];
+  /** By deadline, or so that tenants take turns. */
+  readonly order: 'edf' | 'fair-edf';
   /** Places of a tenant's quota; undefined = no limit. */
   readonly quotaOf: (tenant: string) => number | undefined;
   readonly resultMs: number;
@@ -15,6 +17,10 @@ export interface QueueOptions {
   readonly ackDurability: 'none' | 'replica' | 'aof';
   readonly appendOnlyFile: 'require' | 'warn';
   readonly cancelActiveOnDisconnect: boolean;
+  readonly deleteActive: 'abort' | 'detach';
+  /** Quota as upstream counts it; undefined = leases. */
+  readonly compatCounters?:
+    { readonly attribute: string; readonly windowSeconds: number } | undefined;
   readonly maxLaneBacklog?: number | undefined;
   readonly maxTenantBacklog?: number | undefined;
   readonly maxHeldWaits?: number | undefined;

@@ -12,12 +12,15 @@ export { type ModelSeries } from './model-table.ts';
 export { createLogger, type Logger, type LoggerOptions, type LogLevel } from './pino-logger.ts';
 export { type ExecutionPath, executionPath } from './execution-path.ts';
 export {
+  type CallTrace,
   type EndedWork,
   type PipelineTrace,
   type RequestTrace,
+  type RunTrace,
   startTracing,
   type TracedContext,
   traceHeaders,
+  type TracedRun,
   type TraceIds,
   type Tracing,
 } from './tracing.ts';

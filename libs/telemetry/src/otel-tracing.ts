@@ -11,13 +11,14 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
 import { type Logger } from './pino-logger.ts';
+import { OtelRunTrace } from './run-trace.ts';
 import { RecordedTrace } from './recorded-trace.ts';
 import { ReportingExporter } from './reporting-exporter.ts';
 import { RequestClock } from './request-clock.ts';
 import { openExporter } from './span-exporter.ts';
 import { attribute } from './trace-attributes.ts';
 import { type TracingOptions } from './tracing-options.ts';
-import { type RequestTrace, type Tracing } from './tracing.ts';
+import { type RequestTrace, type RunTrace, type TracedRun, type Tracing } from './tracing.ts';
 import { UnsampledTrace } from './unsampled-trace.ts';
 
 const traceOf = Symbol('trace');
@@ -48,7 +49,7 @@ export class OtelTracing implements Tracing {
           ]
         : [],
     });
-    this.#tracer = this.#provider.getTracer('llm-d-coordinator');
+    this.#tracer = this.#provider.getTracer('llm-d');
   }
 
   watch(server: Server, isIgnored: (url: string) => boolean): void {
@@ -77,6 +78,21 @@ export class OtelTracing implements Tracing {
 
   of(request: TracedRequest): RequestTrace | undefined {
     return request[traceOf];
+  }
+
+  beginRun({ traceparent, lane, retries }: TracedRun): RunTrace {
+    const carrier = traceparent === undefined ? {} : { traceparent };
+    const parent = this.#propagator.extract(ROOT_CONTEXT, carrier, defaultTextMapGetter);
+    const attributes = {
+      [attribute.queueId]: lane,
+      [attribute.queueName]: lane,
+      [attribute.retryCount]: retries,
+    };
+    const options = { kind: SpanKind.CONSUMER, attributes };
+    return new OtelRunTrace(
+      this.#tracer,
+      this.#tracer.startSpan('process-request', options, parent),
+    );
   }
 
   async close(limitMs: number): Promise<void> {

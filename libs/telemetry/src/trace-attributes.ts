@@ -19,4 +19,9 @@ export const attribute = {
   phase: 'llm_d.coordinator.leg.phase',
   legIndex: 'llm_d.coordinator.leg.index',
   servedBy: 'llm_d.coordinator.leg.served_by',
+  runRequestId: 'request.id',
+  queueId: 'queue.id',
+  queueName: 'queue.name',
+  retryCount: 'retry.count',
+  errorCategory: 'error.category',
 } as const;

@@ -42,12 +42,39 @@ export interface RequestTrace {
   fail(error: CoordinatorError): void;
 }
 
-/** Traces the requests of servers. Costs next to nothing for those that are not sampled. */
+/** A queued request that a worker has in hand. */
+export interface TracedRun {
+  /** As it was stored with the request: the run belongs to the trace that submitted it. */
+  readonly traceparent?: string;
+  readonly lane: string;
+  readonly retries: number;
+}
+
+/** The span of one run of a queued request, and those below it. */
+export interface RunTrace {
+  readonly ids: TraceIds;
+  /** Begins a call to the target; `requestId` is that of the call. */
+  beginCall(requestId: string): CallTrace;
+  /** Begins to give the request back to the queue; the function ends it. */
+  beginReEnqueue(): () => void;
+  end(): void;
+}
+
+/** The span of one call to the target. */
+export interface CallTrace {
+  /** Carries the trace to the target. */
+  readonly traceparent: string;
+  /** `fault` is why there is no status. */
+  end(ending: { readonly status: number | undefined; readonly fault?: string | undefined }): void;
+}
+
+/** Traces the requests of servers and the runs of workers. Costs next to nothing for those that are not sampled. */
 export interface Tracing {
   /** Traces what arrives from now on, except where `isIgnored` says so of the request's URL. */
   watch(server: Server, isIgnored: (url: string) => boolean): void;
   /** The trace of a request; undefined when it is not traced. */
   of(request: IncomingMessage): RequestTrace | undefined;
+  beginRun(run: TracedRun): RunTrace;
   /** Sends the spans that are left, as far as they go in `limitMs`. */
   close(limitMs: number): Promise<void>;
 }

@@ -11,4 +11,5 @@ export {
   scriptedServer,
   type ScriptedServer,
 } from './scripted-server.ts';
+export { startTcpRelay, type TcpRelay } from './tcp-relay.ts';
 export { type CollectedSpan, type TraceCollector, traceCollector } from './trace-collector.ts';

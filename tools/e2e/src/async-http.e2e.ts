@@ -67,7 +67,7 @@ describe('a queued request, over all processes', () => {
     expect(choices[0]?.finish_reason).toBe(jsonOf<Completion>(live).choices[0]?.finish_reason);
     expect(choices[0]?.text).toBeTruthy();
     expect((await byId('DELETE', id)).status).toBe(204);
-    expect((await byId('GET', id)).status).toBe(410);
+    expect((await byId('GET', id)).status).toBe(404);
   });
 
   it('is waited for in one call', async () => {
@@ -125,7 +125,7 @@ describe('a queued request, over all processes', () => {
     expect((await byId('DELETE', id)).status).toBe(204);
     await until('the worker is free', async () => ((await running()) === 0 ? true : undefined));
     expect(performance.now() - startedAt).toBeLessThan(1_000);
-    expect((await byId('GET', id)).status).toBe(410);
+    expect((await byId('GET', id)).status).toBe(404);
   });
 
   it('is aborted when the only client that waits for it leaves, and runs anew when sent again', async () => {

@@ -1,3 +1,6 @@
+import { type ResponseOutcome } from '@llm-d/broker';
+import { retryAfterMs } from './retry-after.ts';
+
 /** An HTTP answer of the dispatch target, whole: the bytes and the type that came. */
 export interface HttpAnswer {
   readonly status: number;
@@ -30,4 +33,19 @@ export type Attempt = HttpAnswer | { readonly fault: Fault };
 /** Whether the target answered. */
 export function isAnswer(attempt: Attempt): attempt is HttpAnswer {
   return 'status' in attempt;
+}
+
+/** Whether the deadline of the request ended it. */
+export function isOverdue(attempt: Attempt): boolean {
+  return !isAnswer(attempt) && attempt.fault === 'deadline';
+}
+
+/** The pause that the target asked for, if it did. */
+export function askedPauseMs(attempt: Attempt): number | undefined {
+  return isAnswer(attempt) ? retryAfterMs(attempt.retryAfter, Date.now()) : undefined;
+}
+
+/** An answer as it is stored. */
+export function toOutcome({ status, contentType, body }: HttpAnswer): ResponseOutcome {
+  return { kind: 'response', status, ...(contentType !== undefined && { contentType }), body };
 }

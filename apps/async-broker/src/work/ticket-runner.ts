@@ -8,13 +8,19 @@ import {
   type Ticket,
   type TicketEnd,
 } from '@llm-d/broker';
-import { type Logger } from '@llm-d/telemetry';
-import { type Attempt, type HttpAnswer, isAnswer } from '../dispatch/attempt.ts';
+import { type Logger, type RunTrace, type Tracing } from '@llm-d/telemetry';
+import {
+  askedPauseMs,
+  type Attempt,
+  type HttpAnswer,
+  isAnswer,
+  isOverdue,
+  toOutcome,
+} from '../dispatch/attempt.ts';
 import { faultOf } from '../dispatch/call-ended.ts';
 import { dispatchHeaders } from '../dispatch/dispatch-headers.ts';
 import { type Dispatcher } from '../dispatch/dispatcher.ts';
 import { feedbackOf } from '../dispatch/feedback.ts';
-import { retryAfterMs } from '../dispatch/retry-after.ts';
 import { decide, retryDelayMs, type RetryRules } from '../dispatch/retry-policy.ts';
 import { type LaneGates, type Passage } from '../gates/lane-gates.ts';
 import { objectiveFor, type Objectives } from './objectives.ts';
@@ -32,6 +38,8 @@ export interface TicketRunnerOptions {
   readonly objectives: Objectives;
   readonly observer: RunObserver;
   readonly logger: Logger;
+  /** Undefined where runs are not traced. */
+  readonly tracing: Tracing | undefined;
   /** The target asked for a pause of everything in a lane. */
   readonly onLaneSaturated: (lane: string, pauseMs: number) => void;
 }
@@ -41,6 +49,7 @@ interface Hand {
   readonly request: DispatchRequest;
   readonly run: Run;
   readonly deadlineAt: number;
+  readonly trace: RunTrace | undefined;
 }
 
 /** How a request came out of the gates. */
@@ -69,7 +78,7 @@ export class TicketRunner {
 
   /** Handles one ticket. The signal says that its lock was lost: another worker may take it. */
   readonly handle = async (ticket: Ticket, lock: AbortSignal): Promise<TicketEnd> => {
-    const { dispatch, runs } = this.#options;
+    const { dispatch, runs, tracing } = this.#options;
     const token = randomUUID();
     const until = performance.now() + beginPatienceMs;
     const begun = await persistently(() => dispatch.begin(ticket, token), { until, signal: lock });
@@ -80,10 +89,12 @@ export class TicketRunner {
     if (lock.aborted) onLockLost();
     else lock.addEventListener('abort', onLockLost, { once: true });
     runs.add(run);
+    const trace = tracing?.beginRun(request);
     try {
-      const hand = { request, run, deadlineAt: performance.now() + request.remainingMs };
+      const hand = { request, run, deadlineAt: performance.now() + request.remainingMs, trace };
       return await this.#settle(hand, await this.#work(hand));
     } finally {
+      trace?.end();
       runs.delete(run);
       lock.removeEventListener('abort', onLockLost);
     }
@@ -126,11 +137,11 @@ export class TicketRunner {
   }
 
   async #attempt(
-    { request, run, deadlineAt }: Hand,
+    { request, run, deadlineAt, trace }: Hand,
     lease: QuotaLease,
   ): Promise<Attempt | 'body-lost'> {
     const { dispatch, dispatcher, objectives, observer, rules } = this.#options;
-    const { lane, tenant, tier, path, retries, traceparent, contentType } = request;
+    const { lane, tenant, tier, path, retries, contentType } = request;
     // A cancelled or deleted request has lost its body with its life: none of them gets past this line.
     const body = await persistently(() => dispatch.body(run.ref), {
       until: deadlineAt,
@@ -142,6 +153,7 @@ export class TicketRunner {
     const ageMs = request.ageMs + request.remainingMs - remainingMs;
     observer.onAttempt({ lane, retries, ageMs, remainingMs, bodyBytes: body.length });
     const requestId = randomUUID();
+    const call = trace?.beginCall(requestId);
     run.hasBegun = true;
     const attempt = await dispatcher.attempt({
       path,
@@ -149,7 +161,7 @@ export class TicketRunner {
         requestId,
         tenant,
         objective: objectiveFor(objectives, tier, lease.classification),
-        traceparent,
+        traceparent: call?.traceparent ?? request.traceparent,
         contentType,
         forwarded: request.forwardedHeaders,
       }),
@@ -163,6 +175,7 @@ export class TicketRunner {
     const decision = decide(attempt, rules);
     const durationMs = performance.now() - startedAt;
     const answer = isAnswer(attempt) ? attempt : undefined;
+    call?.end({ status: answer?.status, fault: 'fault' in attempt ? attempt.fault : undefined });
     observer.onAttemptEnd({
       lane,
       status: answer?.status,
@@ -177,6 +190,7 @@ export class TicketRunner {
         ...{ request_id: requestId, lane, tenant, retries, classification: lease.classification },
         ...(answer ? { status: answer.status } : { fault: 'fault' in attempt && attempt.fault }),
         ...{ decision: decision.kind, duration_ms: Math.round(durationMs) },
+        ...trace?.ids,
       },
       'dispatched',
     );
@@ -258,14 +272,15 @@ export class TicketRunner {
   }
 
   async #park(
-    { run, deadlineAt }: Hand,
+    { run, deadlineAt, trace }: Hand,
     options: { readonly isRetry: boolean; readonly last?: ResponseOutcome },
     end: TicketEnd,
   ): Promise<TicketEnd> {
     const { dispatch } = this.#options;
+    const done = trace?.beginReEnqueue();
     const result = await persistently(() => dispatch.park(run.ref, run.token, options), {
       until: deadlineAt + keepAfterDeadlineMs,
-    });
+    }).finally(done);
     return result === 'ok' ? end : { kind: 'done' };
   }
 
@@ -273,8 +288,9 @@ export class TicketRunner {
    * To another worker, at once: what Redis does not hear of now the sweeper or the stall check finds. BullMQ's way back to
    * the front (`moveToWait`) wakes nobody when a ticket has a priority; a delay of nothing does.
    */
-  async #handOver({ run }: Hand): Promise<TicketEnd> {
+  async #handOver({ run, trace }: Hand): Promise<TicketEnd> {
     const { dispatch } = this.#options;
+    const done = trace?.beginReEnqueue();
     try {
       const until = performance.now() + handOverMs;
       const parking = () => dispatch.park(run.ref, run.token, { isRetry: false });
@@ -282,20 +298,10 @@ export class TicketRunner {
       return result === 'ok' ? { kind: 'delay', delayMs: 0 } : { kind: 'done' };
     } catch {
       return { kind: 'delay', delayMs: 0 };
+    } finally {
+      done?.();
     }
   }
-}
-
-function toOutcome({ status, contentType, body }: HttpAnswer): ResponseOutcome {
-  return { kind: 'response', status, ...(contentType !== undefined && { contentType }), body };
-}
-
-function isOverdue(attempt: Attempt): boolean {
-  return !isAnswer(attempt) && attempt.fault === 'deadline';
-}
-
-function askedPauseMs(attempt: Attempt): number | undefined {
-  return isAnswer(attempt) ? retryAfterMs(attempt.retryAfter, Date.now()) : undefined;
 }
 
 function between(least: number, most: number): number {

@@ -34,6 +34,7 @@ export class BrokerHost implements AsyncHost {
       redis: redisOf(options.url),
       lanes: options.lanes.map((name) => ({
         name,
+        order: options.order,
         ...(maxLaneBacklog !== undefined && { maxBacklog: maxLaneBacklog }),
       })),
       tenant: (tenant) => {
@@ -50,6 +51,8 @@ export class BrokerHost implements AsyncHost {
       ackDurability: options.ackDurability,
       appendOnlyFile: options.appendOnlyFile,
       cancelActiveOnDisconnect: options.cancelActiveOnDisconnect,
+      deleteActive: options.deleteActive,
+      compatCounters: options.compatCounters,
       observer: {
         onWakeup: (source) => {
           metrics.woken(source);

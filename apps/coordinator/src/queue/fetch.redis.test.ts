@@ -17,21 +17,21 @@ async function secondsLeft(id: string, tenant = 'default'): Promise<number> {
 }
 
 describe('GET /v1/requests/<id>', () => {
-  it('C26 is 410 for an id that never was, with an error object', async () => {
+  it('C26 is 404 for an id that never was, with an error object', async () => {
     const answer = await rig.get('never');
-    expect(answer.status).toBe(410);
+    expect(answer.status).toBe(404);
     expect(errorOf(answer)).toMatchObject({
       ...{ code: 'UNKNOWN_REQUEST', type: 'invalid_request_error' },
       message: expect.stringMatching(/^no such request/),
     });
   });
 
-  it('C27 is 202 for one that is pending, and 410 to another tenant', async () => {
+  it('C27 is 202 for one that is pending, and 404 to another tenant', async () => {
     const id = rig.newId();
     await rig.post('enqueue', { id, headers: teamA });
     const answer = await rig.get(id, teamA);
     expect([answer.status, answer.text]).toEqual([202, `{"id":"${id}","status":"pending"}`]);
-    for (const headers of [other, {}]) expect((await rig.get(id, headers)).status).toBe(410);
+    for (const headers of [other, {}]) expect((await rig.get(id, headers)).status).toBe(404);
     await rig.begin(id, 'team-a');
     expect((await rig.get(id, teamA)).status).toBe(202);
   });
@@ -54,7 +54,7 @@ describe('GET /v1/requests/<id>', () => {
     expect(await secondsLeft(id)).toBeGreaterThan(3_500);
   });
 
-  it('C29 is 410 for a result of another tenant, and says nothing else', async () => {
+  it('C29 is 404 for a result of another tenant, and says nothing else', async () => {
     const id = await rig.stored(response(200), 'team-a');
     const [foreign, unknown] = [await rig.get(id, other), await rig.get('never', other)];
     const told = ({ status, text }: typeof foreign) => [
@@ -88,7 +88,7 @@ describe('GET /v1/requests/<id>', () => {
     const answer = await rig.get(await rig.stored(response(42)));
     expect(answer.status).toBe(502);
     expect(errorOf(answer)).toMatchObject({ code: 'MALFORMED_RESULT', type: 'api_error' });
-    expect((await rig.get('never')).status).toBe(410);
+    expect((await rig.get('never')).status).toBe(404);
   });
 
   it.each([
@@ -130,14 +130,14 @@ describe('DELETE /v1/requests/<id>', () => {
   it('C31 of a result is 204, and it is gone', async () => {
     const id = await rig.stored(response(200), 'team-a');
     expect((await rig.delete(id, teamA)).status).toBe(204);
-    expect((await rig.get(id, teamA)).status).toBe(410);
+    expect((await rig.get(id, teamA)).status).toBe(404);
   });
 
   it('C34 of a pending request is 204: it is gone at once and its ticket with it', async () => {
     const [id, before] = [rig.newId(), await rig.waiting()];
     await rig.post('enqueue', { id });
     expect((await rig.delete(id)).status).toBe(204);
-    expect((await rig.get(id)).status).toBe(410);
+    expect((await rig.get(id)).status).toBe(404);
     expect(await rig.waiting()).toBe(before);
   });
 
@@ -155,7 +155,7 @@ describe('DELETE /v1/requests/<id>', () => {
     expect(await told).toMatchObject({ id });
     expect(performance.now() - startedAt).toBeLessThan(1_000);
     expect(await rig.broker.dispatch.finish(ref, 'token', response(200))).toBe('gone');
-    expect((await rig.get(id)).status).toBe(410);
+    expect((await rig.get(id)).status).toBe(404);
   });
 
   it('of an id that never was is 204', async () => {

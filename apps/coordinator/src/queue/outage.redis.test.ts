@@ -93,6 +93,19 @@ describe('a Redis that is frozen', () => {
 });
 
 describe('held answers', () => {
+  it('F10 end with 504 at their deadline while Redis is down', async () => {
+    const headers = { 'x-request-timeout-seconds': '1' };
+    const held = rig.post('wait', { id: 'overdue', headers });
+    await rig.untilHeld(1);
+    const startedAt = performance.now();
+    await rig.redis.kill();
+    const answer = await held;
+    expect([answer.status, errorOf(answer)['code']]).toEqual([504, 'DEADLINE_EXCEEDED']);
+    expect(performance.now() - startedAt).toBeLessThan(1_500);
+    await rig.redis.restart();
+    await rig.reachable();
+  });
+
   it('outlive a restart of Redis and get their result after it', async () => {
     const held = rig.post('wait', { id: 'held' });
     await rig.untilHeld(1);

@@ -20,7 +20,7 @@ describe('the settings of async-broker', () => {
       expect(await left()).toBeLessThanOrEqual(5_000);
       expect((await rig.get(id)).status).toBe(200);
     } else {
-      expect((await rig.get(id)).status).toBe(410);
+      expect((await rig.get(id)).status).toBe(404);
     }
   });
 

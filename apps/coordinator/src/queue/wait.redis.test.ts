@@ -168,12 +168,12 @@ describe('wait', () => {
     expect((await staying).status).toBe(200);
   });
 
-  it('ends with 410 when the request is deleted meanwhile', async () => {
+  it('ends with 404 when the request is deleted meanwhile', async () => {
     const id = rig.newId();
     const held = rig.post('wait', { id });
     await rig.untilHeld(1);
     await rig.delete(id);
-    expect((await held).status).toBe(410);
+    expect((await held).status).toBe(404);
   });
 
   it('gives a stream whole, after the comments that kept its connection alive', async () => {
@@ -248,5 +248,5 @@ describe('a wait with a cap', () => {
 
 /** What is delivered is noted after the client has it. */
 async function expectGone(id: string): Promise<void> {
-  while ((await rig.get(id)).status !== 410) await sleep(5);
+  while ((await rig.get(id)).status !== 404) await sleep(5);
 }

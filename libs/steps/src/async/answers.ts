@@ -43,10 +43,15 @@ export function outcomeAnswer(outcome: QueuedOutcome): WholeAnswer {
   };
 }
 
-/** 410: one message for ids that never existed, are another tenant's, have expired or were deleted. */
-export function unknownRequest(): AsyncError {
+/** One answer for ids that never existed, are another tenant's, have expired or were deleted; upstream's is 410. */
+export function unknownRequest({
+  compat_status: isCompat,
+}: {
+  compat_status: boolean;
+}): AsyncError {
   return new AsyncError('no such request: the id is unknown, has expired or was deleted', {
-    status: 410,
+    status: isCompat ? 410 : 404,
     code: 'UNKNOWN_REQUEST',
+    type: 'invalid_request_error',
   });
 }

@@ -43,6 +43,7 @@ function createAsyncBroker(params: AsyncBrokerParams, { asyncHost, log }: StepDe
   const queue = asyncHost.openQueue({
     url: params.redis_url,
     lanes: lanesOf(params),
+    order: params.ordering,
     quotaOf,
     resultMs: params.result_ttl_seconds * 1_000,
     fetchGraceMs: params.fetch_grace_seconds * 1_000,
@@ -51,6 +52,10 @@ function createAsyncBroker(params: AsyncBrokerParams, { asyncHost, log }: StepDe
     ackDurability: params.ack_durability,
     appendOnlyFile: params.append_only_file,
     cancelActiveOnDisconnect: params.cancel_active_on_disconnect,
+    deleteActive: params.delete_active,
+    compatCounters: params.quota.compat_counters
+      ? { attribute: params.quota.attribute, windowSeconds: params.quota.window_seconds }
+      : undefined,
     maxLaneBacklog: params.max_lane_backlog,
     maxTenantBacklog: params.max_tenant_backlog,
     maxHeldWaits: params.max_held_waits,

@@ -29,7 +29,7 @@ export interface EnterOptions {
   readonly placement: Placement;
   readonly params: Pick<
     AsyncBrokerParams,
-    'forward_headers' | 'wait_cap_seconds' | 'wait_overflow'
+    'compat_status' | 'forward_headers' | 'wait_cap_seconds' | 'wait_overflow'
   >;
   readonly bounds: TimeoutBounds;
   readonly names: AsyncHeaderNames;
@@ -193,7 +193,7 @@ async function hold(
     case 'left':
       throw new ClientGoneError();
     case 'unknown':
-      throw unknownRequest();
+      throw unknownRequest(params);
   }
 }
 

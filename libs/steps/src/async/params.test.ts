@@ -158,8 +158,19 @@ describe('a configuration of async-broker', () => {
       ackDurability: 'none',
       appendOnlyFile: 'require',
       cancelActiveOnDisconnect: true,
+      deleteActive: 'abort',
+      order: 'edf',
     });
     expect(quotaOf('anybody')).toBeUndefined();
+  });
+
+  it('hands on what makes it like upstream, and its order', () => {
+    const quota = { compat_counters: true, attribute: 'team', window_seconds: 60 };
+    expect(opened({ delete_active: 'detach', ordering: 'fair-edf', quota })).toMatchObject({
+      deleteActive: 'detach',
+      order: 'fair-edf',
+      compatCounters: { attribute: 'team', windowSeconds: 60 },
+    });
   });
 
   it('has quotas by tenant, of which 0 is none', () => {

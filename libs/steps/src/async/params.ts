@@ -78,6 +78,11 @@ const shape = {
   default_tier: text
     .prefault('async')
     .describe('The tier without a route: `interactive`, `async` or `batch`; any other is `batch`.'),
+  ordering: oneOf('edf', 'fair-edf')
+    .prefault('edf')
+    .describe(
+      'Order within a queue: by deadline, or `fair-edf`: a tenant’s many requests do not stand before another’s first one.',
+    ),
   objectives: z
     .record(z.string(), objective)
     .prefault({})
@@ -95,10 +100,11 @@ const shape = {
       limits: z.record(z.string(), count).prefault({}),
       attribute: text.prefault('userid'),
       window_seconds: seconds.prefault(300),
+      compat_counters: flag.prefault(false),
     })
     .prefault({})
     .describe(
-      '`{limits}`: requests at once of a tenant that count as reserved; 0 or absent: all. `attribute` and `window_seconds` of upstream have no effect.',
+      '`{limits}`: requests at once of a tenant that count as reserved; 0 or absent: all. `compat_counters: true` counts as upstream does, in keys of `attribute` (`userid`) that expire after `window_seconds` (300), which have no effect else.',
     ),
   forward_headers: headerNames
     .prefault(['x-llm-d-slo-ttft-ms', 'x-llm-d-slo-tpot-ms'])
@@ -121,6 +127,9 @@ const shape = {
   cancel_active_on_disconnect: flag
     .prefault(true)
     .describe('Whether a `wait` that its client left is ended while it runs; if it waits, always.'),
+  delete_active: oneOf('abort', 'detach')
+    .prefault('abort')
+    .describe('DELETE of a request that runs: it is ended, or runs on and its result is kept.'),
   max_lane_backlog: limit.describe('Open requests of a queue (429 beyond). Absent: 100000.'),
   max_tenant_backlog: limit.describe('Open requests of a tenant (429 beyond). Absent: 10000.'),
   max_held_waits: limit.describe('Held answers of this process. Absent: 5000.'),
@@ -138,7 +147,9 @@ const shape = {
     .describe('`true`: `GET /v1/models` lists the models of `routes` instead of the workers’.'),
   compat_status: flag
     .prefault(false)
-    .describe('`true`: a failed lookup or deletion is 500, as upstream has it, and not 503.'),
+    .describe(
+      '`true`: statuses as upstream has them: an unknown id is 410 and not 404, a failed lookup or deletion 500 and not 503.',
+    ),
 };
 
 /** Parameters of the step. Unlike other steps it refuses keys that it does not know, as upstream's does. */

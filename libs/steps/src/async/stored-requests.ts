@@ -47,7 +47,7 @@ export function storedRequests(
         return { ...outcomeAnswer(found.outcome), onDelivered: () => queue.confirmFetch(ref) };
       }
       if (found.kind === 'pending') return pendingAnswer(name.id);
-      throw unknownRequest();
+      throw unknownRequest(params);
     },
     async cancel(call) {
       const name = nameOf(call);

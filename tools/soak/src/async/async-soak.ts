@@ -13,7 +13,7 @@ import { Journal } from './journal.ts';
 import { LogRate } from './log-rate.ts';
 import { ServiceProcess } from './service-process.ts';
 import { SoakClients } from './soak-clients.ts';
-import { lifetimes, type SoakForm, soakForms, type SoakFormName } from './soak-form.ts';
+import { lifetimes, type SoakForm, soakForms, soakLanes, type SoakFormName } from './soak-form.ts';
 import { playFaults } from './soak-faults.ts';
 import { startTarget } from './target.ts';
 
@@ -24,7 +24,6 @@ export interface AsyncSoakResult extends AuditResult {
   readonly redis: { readonly keys: number; readonly usedMb: number };
 }
 
-const lane = 'request-sortedset';
 const workers = 2;
 const memory = '512mb';
 
@@ -44,7 +43,10 @@ export async function asyncSoak(name: SoakFormName): Promise<AsyncSoakResult> {
   cleanup.use(redis);
   const ran = new Journal(join(folder, 'ran.jsonl'));
   const told = new Journal(join(folder, 'told.jsonl'));
-  const target = await startTarget(ran);
+  const answered = new Journal(join(folder, 'answered.jsonl'));
+  const broken = new Journal(join(folder, 'broken.jsonl'));
+  const ordered = new Journal(join(folder, 'ordered.jsonl'));
+  const target = await startTarget(ran, answered);
   cleanup.defer(() => target.close());
 
   const log = new LogRate();
@@ -55,6 +57,16 @@ export async function asyncSoak(name: SoakFormName): Promise<AsyncSoakResult> {
       (line) => log.add('coordinator', line),
     ),
   );
+  await api.ready();
+  const clients = new SoakClients({
+    url: api.url,
+    journal: told,
+    timeoutSeconds: form.timeoutSeconds,
+  });
+  const probe = new Redis(redis.url);
+  // Before any worker runs, and then one at a time: what runs first is what stood in front.
+  await clients.enqueueOrdered(ordered);
+  await probe.hset('{ab:ordered}:ordered:meta', 'concurrency', 1);
   const processors: ServiceProcess[] = [];
   for (let i = 0; i < workers; i += 1) {
     processors.push(
@@ -67,19 +79,17 @@ export async function asyncSoak(name: SoakFormName): Promise<AsyncSoakResult> {
       ),
     );
   }
-  await Promise.all([api, ...processors].map((service) => service.ready()));
-  await sleep(500);
-  const probe = new Redis(redis.url);
+  await Promise.all(processors.map((service) => service.ready()));
+  clients.fetchOrdered();
+  while ((await probe.zcard('{ab:ordered}:open')) > 0) await sleep(50);
   const baselineMb = await usedMemoryMb(probe);
   probe.disconnect();
 
-  const clients = new SoakClients({
-    url: api.url,
-    journal: told,
-    timeoutSeconds: form.timeoutSeconds,
-  });
   const stop = new AbortController();
-  const faults = playFaults({ form, redis, api, processors, memory, signal: stop.signal });
+  const faults = playFaults({
+    ...{ form, redis, api, processors, memory },
+    ...{ journal: broken, signal: stop.signal },
+  });
   const startedAt = performance.now();
   while (performance.now() - startedAt < form.loadMs) {
     clients.begin();
@@ -89,7 +99,7 @@ export async function asyncSoak(name: SoakFormName): Promise<AsyncSoakResult> {
   stop.abort();
   const kills = await faults;
   await clients.settled();
-  await Promise.all([told.close(), ran.close()]);
+  await Promise.all([told, ran, answered, broken, ordered].map((journal) => journal.close()));
 
   // Built, also when this file runs from its source in a test.
   const auditor = fileURLToPath(new URL('../../dist/async/audit-main.js', import.meta.url));
@@ -113,7 +123,7 @@ function coordinatorConfig(port: number, target: string, redisUrl: string): obje
           type: 'async-broker',
           params: {
             redis_url: redisUrl,
-            default_queue: lane,
+            routes: soakLanes.map(({ lane, ...route }) => ({ ...route, queue: lane })),
             result_ttl_seconds: lifetimes.result,
             fetch_grace_seconds: lifetimes.fetchGrace,
           },
@@ -130,7 +140,7 @@ function processorConfig(port: number, target: string, redisUrl: string, form: S
     listen: `127.0.0.1:${port}`,
     log_level: 1,
     redis: { url: redisUrl },
-    lanes: [{ name: lane }],
+    lanes: soakLanes.map(({ lane }) => ({ name: lane })),
     tenants: { 'team-0': { concurrency: 2 } },
     dispatch: { address: target },
     worker: form.lock,

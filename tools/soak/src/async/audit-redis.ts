@@ -34,6 +34,8 @@ export async function auditRedis(
       );
       if (kept > 0) faults.push(`I7: ${kept} keys of requests outlive their lifetimes`);
     } else {
+      const late = await lateLeases(redis);
+      if (late > 0) faults.push(`I6: ${late} quota leases outlive their holder by more than 30 s`);
       const immortal = await keysWithoutEnd(redis);
       if (immortal.length > 0) {
         faults.push(`I7: ${immortal.length} keys of requests have no end, ${immortal[0] ?? ''}`);
@@ -64,6 +66,17 @@ async function sizeOfSets(redis: Redis, pattern: string): Promise<number> {
   return sum;
 }
 
+/** A lease is over 30 s after its holder renewed it last. */
+async function lateLeases(redis: Redis): Promise<number> {
+  const [seconds] = await redis.time();
+  const latest = (Number(seconds) + 31) * 1_000;
+  let sum = 0;
+  for (const key of await keysOf(redis, 'ab:quota:*')) {
+    sum += await redis.zcount(key, `(${latest}`, '+inf');
+  }
+  return sum;
+}
+
 async function countKeys(redis: Redis, patterns: readonly string[]): Promise<number> {
   let sum = 0;
   for (const pattern of patterns) sum += (await keysOf(redis, pattern)).length;
@@ -72,7 +85,7 @@ async function countKeys(redis: Redis, patterns: readonly string[]): Promise<num
 
 async function keysWithoutEnd(redis: Redis): Promise<string[]> {
   const keys = (
-    await Promise.all(['rec', 'body', 'res'].map((end) => keysOf(redis, `ab:{*}:${end}`)))
+    await Promise.all(['rec', 'body', 'res', 'up:*'].map((end) => keysOf(redis, `ab:{*}:${end}`)))
   ).flat();
   const longestMs = Math.max(lifetimes.result, 60) * 1000 + 300_000;
   const found: string[] = [];

@@ -1,10 +1,15 @@
-import { type Ran, type Told } from './journal.ts';
+import { type Answered, type Broken, type Ordered, type Ran, type Told } from './journal.ts';
+import { wakeUps, type WakeUps } from './wake-ups.ts';
 
 /** What an audit goes by. */
 export interface AuditInput {
   readonly told: readonly Told[];
   readonly ran: readonly Ran[];
+  readonly answered: readonly Answered[];
+  readonly broken: readonly Broken[];
+  readonly ordered: readonly Ordered[];
   readonly timeoutSeconds: number;
+  readonly maxWakeUpMs: number;
 }
 
 /** How many requests ended how, and what must not have happened (the first of each kind). */
@@ -15,6 +20,7 @@ export interface AuditResult {
   readonly runs: number;
   /** Requests that ran more than once, which is allowed. */
   readonly repeated: number;
+  readonly wakeUps: WakeUps;
   readonly faults: readonly string[];
 }
 
@@ -30,8 +36,9 @@ const overtakenSlackMs = 2_000;
 const abortSlackMs = 2_000;
 const maxFaults = 30;
 
-/** Checks I1 to I4 over what clients were told and what ran (async-broker.md 5). */
-export function audit({ told, ran, timeoutSeconds }: AuditInput): AuditResult {
+/** Checks I1 to I4 and I8 over what clients were told and what ran (async-broker.md 5). */
+export function audit(input: AuditInput): AuditResult {
+  const { told, ran, ordered, timeoutSeconds, maxWakeUpMs } = input;
   const faults: string[] = [];
   const fault = (n: number, what: string): void => {
     if (faults.length < maxFaults) faults.push(`request ${n}: ${what}`);
@@ -90,12 +97,19 @@ export function audit({ told, ran, timeoutSeconds }: AuditInput): AuditResult {
       if (run) fault(n, `I3: ran ${run.at - first.at} ms after its outcome was told`);
     }
   }
+  const due = ordered.toSorted((a, b) => a.timeoutSeconds - b.timeoutSeconds).map(({ n }) => n);
+  const isOrdered = new Set(due);
+  const began = [...new Set(ran.map(({ n }) => n))].filter((n) => isOrdered.has(n));
+  if (began.join() !== due.join()) faults.push(`I8: ${due.join()} ran as ${began.join()}`);
+  const woken = wakeUps(input);
+  if (woken.p99Ms > maxWakeUpMs) faults.push(`wake-ups took ${woken.p99Ms} ms (p99)`);
   return {
     requests: byNumber.size,
     accepted,
     outcomes,
     runs: ran.length,
     repeated: [...runsOf.values()].filter(({ length }) => length > 1).length,
+    wakeUps: woken,
     faults,
   };
 }

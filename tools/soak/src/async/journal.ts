@@ -24,6 +24,25 @@ export interface Ran {
   readonly n: number;
 }
 
+/** An answer of the target that went out. */
+export interface Answered {
+  readonly at: number;
+  readonly n: number;
+}
+
+/** Something was broken from then to then. */
+export interface Broken {
+  readonly from: number;
+  readonly to: number;
+  readonly what: string;
+}
+
+/** One of those that were queued one after the other before any worker ran (I8). */
+export interface Ordered {
+  readonly n: number;
+  readonly timeoutSeconds: number;
+}
+
 /** A file of JSON lines. */
 export class Journal {
   readonly #stream;

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request } from 'undici';
-import { type Journal, type Told } from './journal.ts';
+import { type Journal, type Ordered, type Told } from './journal.ts';
+import { firstOrdered, orderedTimeouts } from './soak-form.ts';
 
 /** Whom the clients talk to, and where they note what they were told. */
 export interface SoakClientsOptions {
@@ -24,7 +25,7 @@ const patienceMs = 25_000;
 const passing = new Set([
   ...['ENQUEUE_FAILED', 'LOOKUP_FAILED', 'DELETE_FAILED', 'SHUTTING_DOWN', 'BACKLOG_FULL'],
   ...['TENANT_BACKLOG_FULL', 'TOO_MANY_REQUESTS', 'QUEUE_TIMEOUT', 'BODY_MEMORY_FULL'],
-  ...['HELD_WAITS_FULL', 'BODY_BYTES_FULL'],
+  ...['WAITS_FULL', 'BODY_BYTES_FULL'],
 ]);
 
 /**
@@ -48,8 +49,27 @@ export class SoakClients {
   /** Begins one request; its kind depends on its number. */
   begin(): void {
     const n = (this.#count += 1);
-    const running = this.#play(n).finally(() => this.#open.delete(running));
+    this.#follow(this.#play(n));
+  }
+
+  #follow(playing: Promise<void>): void {
+    const running = playing.finally(() => this.#open.delete(running));
     this.#open.add(running);
+  }
+
+  /** Enqueues those whose order counts, one after the other. */
+  async enqueueOrdered(journal: Journal): Promise<void> {
+    for (const [index, timeoutSeconds] of orderedTimeouts.entries()) {
+      const n = firstOrdered + index;
+      const enqueue = () => this.#tell(n, 'post', this.#post(n, 'enqueue', '', timeoutSeconds));
+      while ((await enqueue()).says !== 'pending') await sleep(pollMs);
+      journal.write({ n, timeoutSeconds } satisfies Ordered);
+    }
+  }
+
+  /** Begins to fetch what they became. */
+  fetchOrdered(): void {
+    for (const index of orderedTimeouts.keys()) this.#follow(this.#outcome(firstOrdered + index));
   }
 
   /** Resolves when all of them have an end. */
@@ -136,9 +156,13 @@ export class SoakClients {
     return told;
   }
 
-  #post(n: number, mode: string, words = ''): Promise<Says> {
+  #post(
+    n: number,
+    mode: string,
+    words = '',
+    timeoutSeconds = this.#options.timeoutSeconds,
+  ): Promise<Says> {
     const body = JSON.stringify({ model: 'm', prompt: `soak ${n} ${words}`, max_tokens: 4 });
-    const { timeoutSeconds } = this.#options;
     return this.#ask('POST', '/v1/completions', tenantOf(n), {
       body,
       limitMs: mode === 'wait' ? timeoutSeconds * 1000 + callLimitMs : callLimitMs,
@@ -187,7 +211,7 @@ function interpret(status: number, text: string): Says {
   const about = { status, ...(code !== undefined && { code }) };
   if (status === 202) return { ...about, says: 'pending' };
   if (status === 204) return { ...about, says: 'done' };
-  if (status === 410 || status === 404) return { ...about, says: 'gone' };
+  if (code === 'UNKNOWN_REQUEST') return { ...about, says: 'gone' };
   if (status === 409 || (code !== undefined && passing.has(code)))
     return { ...about, says: 'refused' };
   // An error object names the call that it answers; its code is what must not change.
@@ -201,5 +225,5 @@ function idOf(n: number): string {
 }
 
 function tenantOf(n: number): string {
-  return `team-${n % 3}`;
+  return n < firstOrdered ? `team-${n % 3}` : 'ordered';
 }

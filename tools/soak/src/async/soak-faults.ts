@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type RedisServer } from '@llm-d/testing/redis';
+import { type Broken, type Journal } from './journal.ts';
 import { type ServiceProcess } from './service-process.ts';
 import { type SoakForm } from './soak-form.ts';
 
@@ -12,16 +13,22 @@ export interface FaultPlan {
   /** What Redis may use after the squeeze. */
   readonly memory: string;
   readonly signal: AbortSignal;
+  readonly journal: Journal;
 }
 
 const restartPauseMs = 300;
 
 /** Breaks things until the signal; resolves when all is mended, with what was killed. */
 export async function playFaults(plan: FaultPlan): Promise<{ workers: number; apis: number }> {
-  const { form, redis, api, processors, memory, signal } = plan;
+  const { form, redis, api, processors, memory, signal, journal } = plan;
   const kills = { workers: 0, apis: 0 };
   const pause = (ms: number): Promise<unknown> =>
     sleep(ms, undefined, { signal }).catch(() => undefined);
+  const note = async (what: string, breaking: () => Promise<unknown>): Promise<void> => {
+    const from = Date.now();
+    await breaking();
+    journal.write({ from, to: Date.now(), what } satisfies Broken);
+  };
   const killAgain = async (service: ServiceProcess): Promise<void> => {
     await service.kill();
     await sleep(restartPauseMs);
@@ -34,7 +41,7 @@ export async function playFaults(plan: FaultPlan): Promise<{ workers: number; ap
       await pause(form.workerKillMs);
       if (signal.aborted) return;
       const service = processors[next % processors.length];
-      if (service) await killAgain(service);
+      if (service) await note('worker', () => killAgain(service));
       kills.workers += 1;
     }
   };
@@ -42,7 +49,7 @@ export async function playFaults(plan: FaultPlan): Promise<{ workers: number; ap
     for (;;) {
       await pause(form.apiKillMs);
       if (signal.aborted) return;
-      await killAgain(api);
+      await note('api', () => killAgain(api));
       kills.apis += 1;
     }
   };
@@ -50,15 +57,19 @@ export async function playFaults(plan: FaultPlan): Promise<{ workers: number; ap
     const startedAt = performance.now();
     const at = (ms: number): Promise<unknown> => pause(ms - (performance.now() - startedAt));
     await at(form.freeze.atMs);
-    redis.freeze();
-    await pause(form.freeze.forMs);
-    redis.thaw();
+    await note('redis frozen', async () => {
+      redis.freeze();
+      await pause(form.freeze.forMs);
+      redis.thaw();
+    });
     await at(form.restartAtMs);
-    await redis.restart();
+    await note('redis restarted', () => redis.restart());
     await at(form.squeeze.atMs);
-    await redis.command('CONFIG', 'SET', 'maxmemory', '1');
-    await pause(form.squeeze.forMs);
-    await redis.command('CONFIG', 'SET', 'maxmemory', memory);
+    await note('redis full', async () => {
+      await redis.command('CONFIG', 'SET', 'maxmemory', '1');
+      await pause(form.squeeze.forMs);
+      await redis.command('CONFIG', 'SET', 'maxmemory', memory);
+    });
   };
   await Promise.all([killWorkers(), killApi(), hurtRedis()]);
   return kills;

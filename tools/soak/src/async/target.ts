@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo } from 'node:net';
-import { type Journal, type Ran } from './journal.ts';
+import { type Answered, type Journal, type Ran } from './journal.ts';
+import { firstOrdered } from './soak-form.ts';
 
 /** Plays the model servers behind a coordinator. */
 export interface Target {
@@ -15,10 +16,10 @@ const [shortestMs, longestMs] = [5, 80];
 const busyPercent = 2;
 
 /**
- * Answers every call with the number of its run, so that two runs of one request can be told apart, and notes each in the
- * journal. A few calls are turned away with 503.
+ * Answers every call with the number of its run, so that two runs of one request can be told apart, and notes each, and each
+ * answer. A few calls are turned away with 503, but none of those whose order counts.
  */
-export async function startTarget(journal: Journal): Promise<Target> {
+export async function startTarget(ran: Journal, answered: Journal): Promise<Target> {
   let runs = 0;
   const server = createServer((request, response) => {
     const pieces: Buffer[] = [];
@@ -28,11 +29,12 @@ export async function startTarget(journal: Journal): Promise<Target> {
       const text = Buffer.concat(pieces).toString('utf8');
       const n = Number(/"prompt":"soak (\d+)/.exec(text)?.[1] ?? Number.NaN);
       const run = (runs += 1);
-      journal.write({ at: Date.now(), n } satisfies Ran);
-      const isBusy = Math.random() * 100 < busyPercent;
+      ran.write({ at: Date.now(), n } satisfies Ran);
+      const isBusy = n < firstOrdered && Math.random() * 100 < busyPercent;
       const body = JSON.stringify(isBusy ? { error: { message: 'busy' } } : answerOf(n, run));
       setTimeout(
         () => {
+          if (!isBusy) answered.write({ at: Date.now(), n } satisfies Answered);
           response.writeHead(isBusy ? 503 : 200, { 'content-type': 'application/json' }).end(body);
         },
         shortestMs + Math.random() * (longestMs - shortestMs),
