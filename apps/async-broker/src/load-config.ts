@@ -17,6 +17,7 @@ const sources: Readonly<Record<string, { variable: string; key: readonly string[
   listen: { variable: 'ASYNC_BROKER_LISTEN', key: ['listen'] },
   'log-level': { variable: 'ASYNC_BROKER_LOG_LEVEL', key: ['log_level'] },
   'redis-url': { variable: 'ASYNC_BROKER_REDIS_URL', key: ['redis', 'url'] },
+  'redis-cluster': { variable: 'ASYNC_BROKER_REDIS_CLUSTER', key: ['redis', 'cluster'] },
   'dispatch-address': { variable: 'ASYNC_BROKER_DISPATCH_ADDRESS', key: ['dispatch', 'address'] },
   'board-password': { variable: 'ASYNC_BROKER_BOARD_PASSWORD', key: ['board', 'password'] },
 };

@@ -314,20 +314,23 @@ describe('readiness (4.14, F14)', () => {
     {
       name: 'a wrong eviction policy',
       args: [...queueRedis.slice(0, 4), '--maxmemory-policy', 'allkeys-lru'],
+      problem: 'redis.url: maxmemory-policy: expected noeviction',
       command: 'redis-cli CONFIG SET maxmemory-policy noeviction',
     },
     {
       name: 'no append-only file',
       args: queueRedis.slice(2),
+      problem: 'redis.url: appendonly: expected yes',
       command: 'redis-cli CONFIG SET appendonly yes',
     },
   ])(
-    'is refused with $name and names the command, which mends it',
-    async ({ args, command }) => {
+    'is refused with $name and names the key and the command, which mends it',
+    async ({ args, problem, command }) => {
       await using rig = await Rig.open({ redisArgs: args, isStarted: false });
       await rig.start(false);
       await until(async () => (await (await rig.get('/readyz')).text()).includes(command));
       expect((await rig.get('/readyz')).status).toBe(503);
+      expect(await (await rig.get('/readyz')).text()).toContain(problem);
       expect((await rig.get('/healthz')).status).toBe(200);
       await rig.redis.command(...command.split(' ').slice(1));
       await until(async () => (await rig.get('/readyz')).status === 200, 35_000);
@@ -340,6 +343,7 @@ describe('readiness (4.14, F14)', () => {
     await using rig = await Rig.open();
     await rig.redis.kill();
     await until(async () => (await rig.get('/readyz')).status === 503);
+    expect(await (await rig.get('/readyz')).text()).toContain('redis.url: not reachable');
     expect((await rig.get('/healthz')).status).toBe(200);
     await rig.redis.restart();
     await until(async () => (await rig.get('/readyz')).status === 200);

@@ -138,8 +138,9 @@ export function openProcessor(options: ProcessorOptions): Processor {
     problems: () => {
       const { isReady, problems } = broker.health();
       if (isReady) return isWorking ? [] : ['workers are starting'];
-      const texts = problems.map(({ text, command }) => `${text}: ${command}`);
-      return texts.length > 0 ? texts : ['redis is not reachable'];
+      const key = 'url' in config.brokerRedis ? 'redis.url' : 'redis.cluster';
+      const texts = problems.map(({ text, command }) => `${key}: ${text}: ${command}`);
+      return texts.length > 0 ? texts : [`${key}: not reachable`];
     },
     start: () => {
       starting = pool.start().then(

@@ -4,7 +4,6 @@ import { HandoffCounts, headerPolicy, type StepDefinition } from '@llm-d/pipelin
 import {
   Admission,
   createService,
-  type DependencyCheck,
   isProbe,
   Lifecycle,
   type Service,
@@ -14,11 +13,10 @@ import { asyncBroker, Passthrough } from '@llm-d/steps';
 import { CoordinatorMetrics, type Logger, traceHeaders, type Tracing } from '@llm-d/telemetry';
 import { AppModule } from './app.module.ts';
 import type { BrokerHost } from './queue/broker-host.ts';
-import { canConnect } from './can-connect.ts';
 import { configurePipeline } from './coordinator-pipeline.ts';
+import { dependencies } from './dependencies.ts';
 import { mediaSource } from './media-source.ts';
 import { PassthroughHandler } from './passthrough-handler.ts';
-import { probeMediaFetcher } from './probe-media-fetcher.ts';
 import { RecentRequests } from './recent-requests.ts';
 import { edgeMetrics } from './request-metrics.ts';
 
@@ -148,7 +146,9 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     observer: edgeMetrics(metrics),
     unknownPaths: passthrough && PassthroughHandler,
     dependencies: {
-      ...dependencies(config),
+      ...Object.fromEntries(
+        Object.entries(dependencies(config)).map(([name, { check }]) => [name, check]),
+      ),
       ...(queue && asyncHost && { queue: () => asyncHost.check() }),
     },
     logFields: tracing && ((request) => tracing.of(request)?.ids),
@@ -207,15 +207,4 @@ async function loadTls(settings: CoordinatorConfig['server']['tls'], logger: Log
     // Says which file is missing, or what OpenSSL finds wrong; never a byte of the key.
     throw new ConfigError([`server.cert_path: ${(error as Error).message}`], { cause: error });
   }
-}
-
-/** What `/readyz?verbose` tells about: whether somebody is there at the other ends. */
-function dependencies({ gateway, pipeline }: CoordinatorConfig): Record<string, DependencyCheck> {
-  const checks: Record<string, DependencyCheck> = { gateway: () => canConnect(gateway.address) };
-  const address = pipeline.steps.find(({ type }) => type === 'render')?.params['address'];
-  if (typeof address === 'string') checks['render'] = () => canConnect(address);
-  const media = pipeline.steps.find(({ type }) => type === 'replace-media-urls')?.params;
-  const fetcher = media?.['mode'] === 'remote' ? media['address'] : undefined;
-  if (typeof fetcher === 'string') checks['media-fetcher'] = () => probeMediaFetcher(fetcher);
-  return checks;
 }

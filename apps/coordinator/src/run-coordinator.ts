@@ -27,6 +27,7 @@ import {
 } from '@llm-d/telemetry';
 import { createApp } from './app.ts';
 import { type Command, helpText, parseCommand } from './command-line.ts';
+import { warnOfAbsent } from './dependencies.ts';
 import { startDebugServer } from './debug-server.ts';
 import { explainConfiguration } from './explain-configuration.ts';
 import { programVersion } from './program-version.ts';
@@ -34,6 +35,8 @@ import { programVersion } from './program-version.ts';
 /** Connections to upstreams close in no time unless requests are left behind by a second signal. */
 const closeLimitMs = 1_000;
 const maxFlushMs = 5_000;
+/** What is started together is up by then. */
+const othersStartMs = 5_000;
 
 /** The outside of a coordinator process. */
 export interface ProcessOptions {
@@ -191,6 +194,7 @@ async function run(
       : undefined;
   if (debugAddress && !debugServer) return 1;
   if (debugServer) logger.info(debugServer.address(), 'debug listener');
+  setTimeout(() => void warnOfAbsent(config, logger), othersStartMs).unref();
   const lifecycle = coordinator.service.get(Lifecycle);
   const exitCode = await runService(coordinator.service, {
     ...address,

@@ -2,7 +2,7 @@ import { Module, type DynamicModule } from '@nestjs/common';
 
 import { ModelTable } from './model-table.ts';
 import { RenderMetrics } from './render-metrics.ts';
-import { RenderController, requestTimeout } from './render.controller.ts';
+import { type EdgeSettings, edgeSettings, RenderController } from './render.controller.ts';
 import { UnknownPath } from './vllm-http.ts';
 
 /** Wires the controller to the models. */
@@ -11,7 +11,7 @@ export class AppModule {
   static register(
     models: ModelTable,
     metrics: RenderMetrics,
-    requestTimeoutMs: number,
+    settings: EdgeSettings,
   ): DynamicModule {
     return {
       module: AppModule,
@@ -20,7 +20,7 @@ export class AppModule {
         UnknownPath,
         { provide: ModelTable, useValue: models },
         { provide: RenderMetrics, useValue: metrics },
-        { provide: requestTimeout, useValue: requestTimeoutMs },
+        { provide: edgeSettings, useValue: settings },
       ],
     };
   }

@@ -41,7 +41,10 @@ async function get(path: string): Promise<Answer> {
 }
 
 beforeAll(async () => {
-  shim = await startShim([{ mode: 'embedded', profile: {} }], { maxBodyBytes: MAX_BODY_BYTES });
+  shim = await startShim([{ mode: 'embedded', profile: {} }], {
+    maxBodyBytes: MAX_BODY_BYTES,
+    tenantHeader: 'x-tenant',
+  });
 });
 
 afterAll(async () => {
@@ -54,6 +57,8 @@ describe('the render routes', () => {
     expect(status).toBe(200);
     expect(headers['content-type']).toBe('application/json');
     expect(headers['x-render-mode']).toBe('embedded');
+    expect(headers['x-render-cache']).toBe('off');
+    expect(headers['server-timing']).toMatch(/^template;dur=\d+\.\d\d, tokenize;dur=\d+\.\d\d$/);
     expect(Object.keys(JSON.parse(text) as object)).toEqual([
       'request_id',
       'token_ids',
@@ -75,6 +80,17 @@ describe('the render routes', () => {
       'ec_transfer_params',
     ]);
     expect(body).toMatchObject({ token_ids: hiTokens, features: null, output_mode: 'tokens' });
+  });
+
+  it('says whether it knew the text, to each tenant for itself', async () => {
+    const long = { messages: [{ role: 'user', content: 'long '.repeat(200) }] };
+    const cacheFor = async (tenant: string): Promise<string | undefined> => {
+      const { headers } = await post(CHAT, long, { 'x-tenant': tenant });
+      return headers['x-render-cache'];
+    };
+    expect(await cacheFor('one')).toBe('miss');
+    expect(await cacheFor('one')).toBe('hit');
+    expect(await cacheFor('two')).toBe('miss');
   });
 
   it('answers a response like a chat, under an id of its own', async () => {

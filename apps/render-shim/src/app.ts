@@ -18,6 +18,10 @@ export interface AppOptions {
   readonly readTimeoutMs?: number;
   /** From the whole request to the start of its answer; 504 past it. Default a minute. */
   readonly requestTimeoutMs?: number;
+  /** Name in lower case of the header whose values tell tenants apart. */
+  readonly tenantHeader?: string | undefined;
+  /** Refuses other content types than JSON with 415 instead of vLLM's 400. */
+  readonly strictHttp?: boolean;
   /** One of them is asked for below `/v1`; empty or absent, nothing is. */
   readonly bearerTokens?: readonly string[];
 }
@@ -26,7 +30,11 @@ export interface AppOptions {
 export async function createApp(options: AppOptions): Promise<Service> {
   const { models, metrics, logger, maxBodyBytes, readTimeoutMs } = options;
   const service = await createService({
-    module: AppModule.register(models, metrics, options.requestTimeoutMs ?? 60_000),
+    module: AppModule.register(models, metrics, {
+      requestTimeoutMs: options.requestTimeoutMs ?? 60_000,
+      tenantHeader: options.tenantHeader,
+      strictHttp: options.strictHttp ?? false,
+    }),
     logger,
     bodyLimitBytes: maxBodyBytes,
     unknownPaths: UnknownPath,

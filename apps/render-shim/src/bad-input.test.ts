@@ -29,7 +29,12 @@ const configs = {
   text: [text()],
   trusting: [text({ trustRequestChatTemplate: true, enableAutoToolChoice: true })],
   vision: [{ mode: 'embedded', profile: vision }],
-  trustingVision: [{ mode: 'embedded', profile: { ...vision, trustRequestMmKwargs: true } }],
+  trustingVision: [
+    {
+      mode: 'embedded',
+      profile: { ...vision, trustRequestMmKwargs: true, strictPlaceholders: true },
+    },
+  ],
   two: [text(), { mode: 'embedded', profile: { ...bare, servedModelNames: ['bare'] } }],
 } as const satisfies Record<string, readonly ModelConfig[]>;
 
@@ -556,6 +561,14 @@ const rows: BadInput[] = [
     server: 'vision',
     body: content([{ type: 'text', text: '<|image_pad|>' }, image(PNG)]),
     status: 200,
+  },
+  {
+    row: '38 placeholder in the text, refused on demand',
+    server: 'trustingVision',
+    body: content([{ type: 'text', text: '<|image_pad|>' }, image(PNG)]),
+    status: 400,
+    error: BAD,
+    message: /2 image placeholder\(s\) for 1 image/,
   },
   {
     row: '39 truncation that cuts an image',

@@ -32,9 +32,19 @@ describe('the configuration', () => {
       shutdownTimeoutMs: 30_000,
       drainDelayMs: 0,
       bearerTokens: [],
+      strictHttp: false,
       requestTimeoutMs: 60_000,
-      workers: { queue: 256, cache: { tokenBytes: 67_108_864, tensorBytes: 0 } },
-      models: [{ mode: 'embedded', profile: { maxImages: 32, maxImagePixels: 50_000_000 } }],
+      workers: {
+        queue: 256,
+        memoryBytes: 1_073_741_824,
+        cache: { tokenBytes: 67_108_864, tensorBytes: 0 },
+      },
+      models: [
+        {
+          mode: 'embedded',
+          profile: { maxImages: 32, maxImagePixels: 50_000_000, maxCharactersPerToken: 16 },
+        },
+      ],
     });
   });
 
@@ -42,7 +52,9 @@ describe('the configuration', () => {
     const path = file(`
 listen: 127.0.0.1:9000
 drain_delay: 5s
-limits: { max_body_bytes: 1000, max_images: 2, max_queue: 3 }
+strict_http: true
+limits: { max_prompt_chars_per_token: 8, max_body_bytes: 1000, max_images: 2, max_queue: 3, mem_budget_mb: 2 }
+cache: { tenant_header: X-Tenant }
 workers: { text: 2, image: auto }
 models:
   - id: big
@@ -51,6 +63,7 @@ models:
     hash: { model_id: org/big, algorithm: sha256, scheme: nested }
     max_model_len: 4096
     pixel_dtype: bfloat16
+    bos: never
     enable_auto_tool_choice: false
     default_chat_template_kwargs: { enable_thinking: false, depth: 3 }
 `);
@@ -58,7 +71,9 @@ models:
       listen: { host: '127.0.0.1', port: 9000 },
       drainDelayMs: 5_000,
       maxBodyBytes: 1000,
-      workers: { queue: 3, text: 2 },
+      tenantHeader: 'x-tenant',
+      strictHttp: true,
+      workers: { queue: 3, text: 2, memoryBytes: 2_097_152 },
       models: [
         {
           mode: 'embedded',
@@ -69,9 +84,11 @@ models:
             hashAlgorithm: 'sha256',
             hashScheme: 'nested',
             maxModelLen: 4096,
+            bos: 'never',
             pixelDtype: 'bfloat16',
             enableAutoToolChoice: false,
             maxImages: 2,
+            maxCharactersPerToken: 8,
             defaultChatTemplateKwargs: new Map<string, unknown>([
               ['enable_thinking', false],
               ['depth', 3n],

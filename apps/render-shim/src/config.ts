@@ -2,12 +2,14 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
 import {
+  boolean,
   ConfigError,
   describeProblem,
   duration,
   integer,
   nearestName,
   setting,
+  text,
   textList,
 } from '@llm-d/config';
 import { type WorkerLimits } from '@llm-d/render';
@@ -27,6 +29,10 @@ export interface ShimConfig {
   readonly requestTimeoutMs: number;
   readonly shutdownTimeoutMs: number;
   readonly drainDelayMs: number;
+  /** Name in lower case of the header whose values tell tenants apart in the caches; undefined = all share them. */
+  readonly tenantHeader: string | undefined;
+  /** Refuses other content types than JSON with 415 instead of vLLM's 400. */
+  readonly strictHttp: boolean;
   /** Asked for below `/v1`; empty = open. */
   readonly bearerTokens: readonly string[];
   readonly workers: WorkerLimits;
@@ -51,13 +57,16 @@ const shimFile = z.strictObject({
   read_timeout: duration.prefault('30s'),
   shutdown_timeout: duration.prefault('30s'),
   drain_delay: duration.prefault('0'),
+  strict_http: boolean.prefault(false),
   auth: z.strictObject({ bearer_tokens: textList.prefault([]) }).prefault({}),
   limits: z
     .strictObject({
       max_body_bytes: integer('a positive number of bytes', 1).prefault(67_108_864),
       max_images: integer('a positive number of images', 1).prefault(32),
       max_image_pixels: integer('a positive number of pixels', 1).prefault(50_000_000),
+      max_prompt_chars_per_token: integer('a positive number of characters', 1).prefault(16),
       max_queue: integer('a positive number', 1).prefault(256),
+      mem_budget_mb: integer('a positive number of MiB', 1).prefault(1024),
       request_timeout: duration.prefault('60s'),
     })
     .prefault({}),
@@ -65,6 +74,7 @@ const shimFile = z.strictObject({
     .strictObject({
       token_bytes: integer('a number of bytes, 0 for no cache', 0).prefault(67_108_864),
       tensor_bytes: integer('a number of bytes, 0 for no cache', 0).prefault(0),
+      tenant_header: text.optional(),
     })
     .prefault({}),
   workers: z.strictObject({ text: workers('texts'), image: workers('threads') }).prefault({}),
@@ -118,7 +128,10 @@ export function loadShimConfig(
     shutdownTimeoutMs: data.shutdown_timeout,
     drainDelayMs: data.drain_delay,
     bearerTokens: environment[TOKENS_VARIABLE]?.split(',') ?? data.auth.bearer_tokens,
+    strictHttp: data.strict_http,
+    tenantHeader: data.cache.tenant_header?.toLowerCase(),
     workers: {
+      memoryBytes: data.limits.mem_budget_mb * 2 ** 20,
       queue: data.limits.max_queue,
       cache: { tokenBytes: data.cache.token_bytes, tensorBytes: data.cache.tensor_bytes },
       ...(data.workers.text !== 'auto' && { text: data.workers.text }),
@@ -140,10 +153,14 @@ function modelsOf(
   if (flag !== '' && (models.length > 1 || (models[0]?.mode ?? 'embedded') !== 'embedded')) {
     throw new ConfigError([`--${flag}: works only with a single embedded model`]);
   }
-  const images = { maxImages: limits.max_images, maxImagePixels: limits.max_image_pixels };
+  const bounds = {
+    maxImages: limits.max_images,
+    maxImagePixels: limits.max_image_pixels,
+    maxCharactersPerToken: limits.max_prompt_chars_per_token,
+  };
   const entries = models.length > 0 ? models : [modelEntry.parse({})];
   return entries.map((entry) => {
-    const config = toModelConfig(entry, base, images);
+    const config = toModelConfig(entry, base, bounds);
     if (config.mode !== 'embedded') return config;
     return {
       ...config,

@@ -1,6 +1,12 @@
 import { randomBytes } from 'node:crypto';
 
-import { notImplemented, type Renderer, writeAnswer } from '@llm-d/render';
+import {
+  notImplemented,
+  type RenderedPrompt,
+  RenderNotes,
+  type Renderer,
+  writeAnswer,
+} from '@llm-d/render';
 
 import {
   type AnswerSink,
@@ -11,6 +17,12 @@ import {
 } from './model-backend.ts';
 
 const newId = (): string => randomBytes(8).toString('hex');
+
+/** An answer, and the prompt whose tensors it holds. */
+interface Rendered {
+  readonly chunks: readonly Uint8Array[];
+  readonly prompt?: RenderedPrompt;
+}
 
 /** Renders in this process. */
 export class EmbeddedBackend implements ModelBackend {
@@ -36,55 +48,58 @@ export class EmbeddedBackend implements ModelBackend {
   }
 
   async answer(request: ModelRequest, sink: AnswerSink): Promise<void> {
-    const chunks = await this.render(request);
+    const notes = new RenderNotes();
+    const { chunks, prompt } = await this.render(request, notes);
     const byteLength = chunks.reduce((sum, chunk) => sum + chunk.byteLength, 0);
     sink.start(200, [
       ...['content-type', 'application/json', 'content-length', String(byteLength)],
-      ...['x-render-mode', 'embedded'],
+      ...['x-render-mode', 'embedded', 'x-render-cache', notes.cache],
+      ...(notes.serverTiming === '' ? [] : ['server-timing', notes.serverTiming]),
     ]);
     // Tensors go to the socket as they are; putting the answer together would copy them.
     for (const chunk of chunks) sink.write(chunk);
     sink.end();
+    if (prompt !== undefined && (await sink.sent())) this.renderer.recycle(prompt);
   }
 
   async close(): Promise<void> {
     await this.renderer.close();
   }
 
-  private async render(request: ModelRequest): Promise<Uint8Array[]> {
-    const { body, kwargsLists, signal } = request;
+  private async render(request: ModelRequest, notes: RenderNotes): Promise<Rendered> {
+    const { body, kwargsLists, signal, tenant } = request;
+    const caller = { signal, notes, tenant };
     const { renderer } = this;
     switch (request.route) {
       case 'chat': {
-        const prompt = await renderer.chat(body, { tensors: true, signal });
+        const prompt = await renderer.chat(body, { ...caller, tensors: true });
         const requestId = `chatcmpl-${request.requestId ?? prompt.requestId ?? newId()}`;
-        return writeAnswer(prompt, { requestId, kwargsLists });
+        return { chunks: writeAnswer(prompt, { requestId, kwargsLists }), prompt };
       }
       case 'completions': {
-        const prompts = await renderer.completions(body, { signal });
+        const prompts = await renderer.completions(body, caller);
         const id = `cmpl-${request.requestId ?? prompts[0]?.requestId ?? newId()}`;
         const answers = prompts.flatMap((prompt, index) => [
           Buffer.from(index === 0 ? '[' : ','),
           ...writeAnswer(prompt, { requestId: prompts.length === 1 ? id : `${id}-${index}` }),
         ]);
-        return [...answers, Buffer.from(']')];
+        return { chunks: [...answers, Buffer.from(']')] };
       }
       case 'responses': {
-        const prompt = await renderer.responses(body, { tensors: true, signal });
+        const prompt = await renderer.responses(body, { ...caller, tensors: true });
         // This API takes its id from the body, never from a header.
         const requestId = prompt.requestId ?? `resp_${newId()}`;
-        return writeAnswer(prompt, { requestId, kwargsLists });
+        return { chunks: writeAnswer(prompt, { requestId, kwargsLists }), prompt };
       }
       case 'tokenize': {
-        const { tokenIds, tokenStrings } = await renderer.tokenizeRequest(body, { signal });
-        return [
-          Buffer.from(
-            `{"count":${tokenIds.length},"max_model_len":${renderer.maxModelLen},"tokens":[${tokenIds.join(',')}],"token_strs":${JSON.stringify(tokenStrings ?? null)}}`,
-          ),
-        ];
+        const { tokenIds, tokenStrings } = await renderer.tokenizeRequest(body, caller);
+        const text = `{"count":${tokenIds.length},"max_model_len":${renderer.maxModelLen},"tokens":[${tokenIds.join(',')}],"token_strs":${JSON.stringify(tokenStrings ?? null)}}`;
+        return { chunks: [Buffer.from(text)] };
       }
-      case 'detokenize':
-        return [Buffer.from(JSON.stringify({ prompt: await renderer.detokenizeRequest(body) }))];
+      case 'detokenize': {
+        const prompt = await renderer.detokenizeRequest(body);
+        return { chunks: [Buffer.from(JSON.stringify({ prompt }))] };
+      }
       case 'messages':
         throw notImplemented(modelRoutes.messages);
     }

@@ -19,6 +19,8 @@ export interface ModelRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** Writes a list of nulls in place of a null `kwargs_data`, for callers that compare list lengths. */
   readonly kwargsLists: boolean;
+  /** Value of the header that tells tenants apart; empty without one. */
+  readonly tenant: string;
   /** Aborts when the caller leaves. */
   readonly signal: AbortSignal;
 }
@@ -31,6 +33,8 @@ export interface AnswerSink {
   write(chunk: Uint8Array): boolean;
   onDrain(callback: () => void): void;
   end(): void;
+  /** True once all that was written is with the caller's connection; false when it broke before. */
+  sent(): Promise<boolean>;
 }
 
 /** A name in `/v1/models`. */

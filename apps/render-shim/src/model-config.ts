@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 
 import { boolean, duration, integer, oneOf, setting, text, textList } from '@llm-d/config';
-import { type JsonObject, type JsonValue, type ProfileOptions } from '@llm-d/render';
+import { type JsonObject, type JsonValue, PIXEL_DTYPES, type ProfileOptions } from '@llm-d/render';
 import { z } from 'zod';
 
 /** One entry of `models`. */
@@ -49,6 +49,7 @@ export const modelEntry = z
     aliases: textList.optional(),
     mode: oneOf('embedded', 'proxy', 'fallback').prefault('embedded'),
     profile: text.optional(),
+    bos: oneOf('auto', 'always', 'never').optional(),
     tokenizer: oneOf('auto', 'native', 'javascript').optional(),
     content_format: oneOf('auto', 'auto-legacy', 'string', 'openai').optional(),
     max_model_len: integer('a positive number of tokens', 1).optional(),
@@ -59,7 +60,8 @@ export const modelEntry = z
         scheme: oneOf('flat', 'nested', 'framed').optional(),
       })
       .optional(),
-    pixel_dtype: oneOf('uint8', 'bfloat16').optional(),
+    pixel_dtype: oneOf(...PIXEL_DTYPES).optional(),
+    strict_placeholders: boolean.optional(),
     enable_auto_tool_choice: boolean.optional(),
     tool_parser: oneOf('hermes').optional(),
     exclude_tools_when_tool_choice_none: boolean.optional(),
@@ -95,13 +97,12 @@ export const modelEntry = z
 type ModelEntry = z.infer<typeof modelEntry>;
 
 /** Limits that hold for every model. */
-export interface ImageLimits {
-  readonly maxImages: number;
-  readonly maxImagePixels: number;
-}
+export type ModelLimits = Required<
+  Pick<ProfileOptions, 'maxImages' | 'maxImagePixels' | 'maxCharactersPerToken'>
+>;
 
 /** What an entry asks for; paths count from `base`. */
-export function toModelConfig(entry: ModelEntry, base: string, limits: ImageLimits): ModelConfig {
+export function toModelConfig(entry: ModelEntry, base: string, limits: ModelLimits): ModelConfig {
   const upstream: UpstreamConfig = {
     ids: namesOf(entry),
     addresses: entry.upstreams,
@@ -131,6 +132,7 @@ function profileOptions(entry: ModelEntry, base: string): ProfileOptions {
   return defined({
     servedModelNames: names.length > 0 ? names : undefined,
     directory: entry.profile === undefined ? undefined : resolve(base, entry.profile),
+    bos: entry.bos,
     tokenizer: entry.tokenizer,
     contentFormat: entry.content_format,
     maxModelLen: entry.max_model_len,
@@ -138,6 +140,7 @@ function profileOptions(entry: ModelEntry, base: string): ProfileOptions {
     hashAlgorithm: entry.hash?.algorithm,
     hashScheme: entry.hash?.scheme,
     pixelDtype: entry.pixel_dtype,
+    strictPlaceholders: entry.strict_placeholders,
     enableAutoToolChoice: entry.enable_auto_tool_choice,
     toolParser: entry.tool_parser,
     excludeToolsWhenToolChoiceNone: entry.exclude_tools_when_tool_choice_none,

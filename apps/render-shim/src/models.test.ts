@@ -118,6 +118,22 @@ describe('several models', () => {
   });
 });
 
+it('refuses other content types with 415 where that is asked for', async () => {
+  const strict = await startShim([{ mode: 'embedded', profile: {} }], { strictHttp: true });
+  try {
+    const { statusCode, body } = await request(`${strict.url}/tokenize`, {
+      method: 'POST',
+      headers: { 'content-type': 'text/plain' },
+      body: '{"prompt":"hi"}',
+      dispatcher: agent,
+    });
+    await body.dump();
+    expect(statusCode).toBe(415);
+  } finally {
+    await strict.stop();
+  }
+});
+
 describe('proxy mode', () => {
   it('answers what the shim behind it answers, over two hops', async () => {
     const behind = await start({ mode: 'embedded', profile: { servedModelNames: ['org/theirs'] } });

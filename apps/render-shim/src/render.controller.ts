@@ -16,8 +16,17 @@ const routeOfPath = new Map<string, ModelRoute>(
   (Object.keys(modelRoutes) as ModelRoute[]).map((route) => [modelRoutes[route], route]),
 );
 
-/** Milliseconds that a request may take until its answer starts. */
-export const requestTimeout = Symbol('requestTimeout');
+/** How requests are taken. */
+export interface EdgeSettings {
+  /** Until the answer of a request starts. */
+  readonly requestTimeoutMs: number;
+  /** Name in lower case of the header whose values tell tenants apart; undefined where all share the caches. */
+  readonly tenantHeader: string | undefined;
+  /** Refuses other content types with 415 instead of vLLM's 400. */
+  readonly strictHttp: boolean;
+}
+
+export const edgeSettings = Symbol('edgeSettings');
 
 /** vLLM's render API: bytes of an OpenAI request in, token ids and image features out. */
 @Controller()
@@ -29,7 +38,7 @@ export class RenderController {
     private readonly models: ModelTable,
     private readonly metrics: RenderMetrics,
     private readonly lifecycle: Lifecycle,
-    @Inject(requestTimeout) private readonly requestTimeoutMs: number,
+    @Inject(edgeSettings) private readonly settings: EdgeSettings,
   ) {}
 
   @Post(Object.values(modelRoutes))
@@ -43,11 +52,12 @@ export class RenderController {
     const measure = this.metrics.begin(route);
     const gone = callerGone(reply, this.lifecycle);
     const late = new AbortController();
+    const { requestTimeoutMs, tenantHeader } = this.settings;
     const timer = setTimeout(() => {
-      if (sink.status === 0) late.abort(tooLate(this.requestTimeoutMs));
-    }, this.requestTimeoutMs);
+      if (sink.status === 0) late.abort(tooLate(requestTimeoutMs));
+    }, requestTimeoutMs);
     try {
-      requireJson(request);
+      requireJson(request, this.settings.strictHttp);
       const backend = this.models.choose(body);
       measure.model = backend.ids[0] ?? '';
       const answered = backend.answer(
@@ -57,6 +67,7 @@ export class RenderController {
           requestId: givenId(request),
           headers: request.headers,
           kwargsLists: request.headers['x-render-compat'] === 'lists',
+          tenant: tenantHeader === undefined ? '' : String(request.headers[tenantHeader] ?? ''),
           signal: AbortSignal.any([gone, late.signal]),
         },
         sink,
@@ -151,12 +162,12 @@ function aborted(signal: AbortSignal): Promise<never> {
 }
 
 /** Upstream takes no other content type, and says so with a 400. */
-function requireJson(request: FastifyRequest): void {
+function requireJson(request: FastifyRequest, isStrict: boolean): void {
   const [type = ''] = String(request.headers['content-type'] ?? '').split(';', 1);
   if (type.trim().toLowerCase() !== 'application/json') {
     throw new RenderError(
-      400,
-      'Bad Request',
+      isStrict ? 415 : 400,
+      isStrict ? 'Unsupported Media Type' : 'Bad Request',
       "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed",
     );
   }

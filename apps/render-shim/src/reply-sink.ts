@@ -45,6 +45,10 @@ export class ReplySink implements AnswerSink {
     this.sink.end();
   }
 
+  sent(): Promise<boolean> {
+    return this.sink.sent();
+  }
+
   /** Cuts an answer that cannot be completed: a broken one must not look whole. */
   cut(): void {
     this.reply.raw.destroy();

@@ -24,6 +24,8 @@ export async function startShim(
     readonly workers?: WorkerLimits;
     readonly bearerTokens?: readonly string[];
     readonly requestTimeoutMs?: number;
+    readonly tenantHeader?: string;
+    readonly strictHttp?: boolean;
   } = {},
 ): Promise<RunningShim> {
   const log: string[] = [];
@@ -44,6 +46,8 @@ export async function startShim(
     metrics,
     logger,
     bearerTokens: options.bearerTokens ?? [],
+    tenantHeader: options.tenantHeader,
+    strictHttp: options.strictHttp ?? false,
     requestTimeoutMs: options.requestTimeoutMs ?? 60_000,
     maxBodyBytes: options.maxBodyBytes ?? 64 << 20,
   });

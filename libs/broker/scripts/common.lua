@@ -9,10 +9,10 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local live = { queued = true, active = true }
 
--- Ends a live request. `set` are further fields of the record in turns of name and value.
+-- Ends a live request. `set` are further fields of the record in turns of name and value; the owner is emptied and not
+-- deleted, which would be one more write.
 local function store(member, lifeMs, set)
-  redis.call('HSET', rec, 's', 'done', 'f', now, unpack(set))
-  redis.call('HDEL', rec, 'o', 'x', 'ls', 'lct')
+  redis.call('HSET', rec, 's', 'done', 'o', '', 'f', now, unpack(set))
   redis.call('PEXPIRE', rec, lifeMs)
   redis.call('UNLINK', body)
   redis.call('PUBLISH', 'ab:done', member)
@@ -29,6 +29,7 @@ local function put(key, bytes, at)
 end
 
 local function fail(member, lifeMs, code, message)
+  redis.call('HDEL', rec, 'x', 'ls', 'lct')
   redis.call('UNLINK', res)
   store(member, lifeMs, { 'rc', code, 'rm', message })
 end
@@ -37,6 +38,7 @@ end
 local function expire(member, lifeMs)
   local last = redis.call('HMGET', rec, 'ls', 'lct')
   if last[1] then
+    redis.call('HDEL', rec, 'x', 'ls', 'lct')
     redis.call('PEXPIRE', res, lifeMs)
     store(member, lifeMs, { 'rs', last[1], 'rct', last[2] or '' })
   else

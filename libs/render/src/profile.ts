@@ -15,10 +15,12 @@ import { ChatTemplate } from './template/chat-template.ts';
 import { type ContentFormat } from './template/content-format.ts';
 import { rebuildLlamaTokenizer } from './tokenizer/llama-tokenizer.ts';
 import { type TokenizerChoice } from './tokenizer/tokenizer-engine.ts';
-import { Tokenizer, type TokenizerWorkers } from './tokenizer/tokenizer.ts';
+import { type BosPolicy, Tokenizer, type TokenizerWorkers } from './tokenizer/tokenizer.ts';
 
 /** Beside `src` and `dist` alike. */
 const DEFAULT_DIRECTORY = fileURLToPath(new URL('../profiles/qwen3-vl', import.meta.url));
+/** Real text has far fewer. */
+const DEFAULT_CHARACTERS_PER_TOKEN = 16;
 const DEFAULT_MAX_IMAGES = 32;
 const DEFAULT_MAX_IMAGE_PIXELS = 50_000_000;
 /** The geometry rules of this package hold for these. */
@@ -54,6 +56,8 @@ export interface ProfileOptions {
   readonly servedModelNames?: readonly string[];
   /** Library that tokenizes; default `auto`. */
   readonly tokenizer?: TokenizerChoice;
+  /** Whether texts with special tokens start with the one of the beginning; default `auto`, as the tokenizer has it. */
+  readonly bos?: BosPolicy;
   /** Name that enters image hashes: the workers' model argument, not an alias. */
   readonly hashModelId?: string;
   readonly hashAlgorithm?: HashAlgorithm;
@@ -61,12 +65,16 @@ export interface ProfileOptions {
   readonly contentFormat?: 'auto' | 'auto-legacy' | ContentFormat;
   /** Context length in tokens. */
   readonly maxModelLen?: number;
+  /** Characters per token of the context from which a prompt is refused unread, and a template stopped; default 16. */
+  readonly maxCharactersPerToken?: number;
   /** Images per request. */
   readonly maxImages?: number;
   /** Pixels per image. */
   readonly maxImagePixels?: number;
   /** Element type of image tensors; must be what the workers read. Default uint8. */
   readonly pixelDtype?: PixelDtype;
+  /** Refuse prompts with more image placeholders than images, which are text of a user. Default false, as upstream. */
+  readonly strictPlaceholders?: boolean;
   /** Accept `tool_choice` other than `none`; the workers then need a tool parser. Default true. */
   readonly enableAutoToolChoice?: boolean;
   /** The workers' tool parser, where it changes `sampling_params` of requests with tools. */
@@ -87,9 +95,13 @@ export interface Profile {
   /** Name of the model as its workers know it. */
   readonly rootName: string;
   readonly maxModelLen: number;
+  /** Longer prompts are refused before they are tokenized, and templates that print more are stopped. */
+  readonly maxCharactersPerToken: number;
   readonly tokenizer: Tokenizer;
   readonly contentFormat: 'auto' | 'auto-legacy' | ContentFormat;
   readonly imagePlaceholder: string;
+  /** Placeholder that must stand for an image each time; undefined where users may write it. */
+  readonly strictPlaceholderId: number | undefined;
   readonly specialTokens: ReadonlyMap<string, Value>;
   readonly samplingDefaults: SamplingDefaults;
   readonly enableAutoToolChoice: boolean;
@@ -134,9 +146,14 @@ export async function loadProfile(
     modelIds: names,
     rootName,
     maxModelLen,
-    tokenizer: await loadTokenizer(files, workers, options.tokenizer),
+    maxCharactersPerToken: options.maxCharactersPerToken ?? DEFAULT_CHARACTERS_PER_TOKEN,
+    tokenizer: await loadTokenizer(files, workers, options),
     contentFormat: options.contentFormat ?? settings.content_format ?? 'auto',
     imagePlaceholder: settings.image_placeholder ?? IMAGE_PLACEHOLDER,
+    strictPlaceholderId:
+      (options.strictPlaceholders ?? settings.strict_placeholders)
+        ? modelConfig.image_token_id
+        : undefined,
     specialTokens: specialTokens(files.tokenizerConfig),
     samplingDefaults: samplingDefaults(files.generationConfig),
     enableAutoToolChoice: options.enableAutoToolChoice ?? true,
@@ -152,19 +169,19 @@ export async function loadProfile(
 
 /** Of all Llama classes and types it is this pair whose file transformers does not take as it is. */
 async function loadTokenizer(
-  { tokenizerFile, tokenizerConfig, modelConfig }: ProfileFiles,
+  { tokenizerFile, tokenizerConfig, modelConfig, settings }: ProfileFiles,
   workers: TokenizerWorkers,
-  choice: TokenizerChoice | undefined,
+  options: ProfileOptions,
 ): Promise<Tokenizer> {
   const isRebuilt =
     modelConfig.model_type === 'llama' &&
     /^LlamaTokenizer(?:Fast)?$/.test(tokenizerConfig.tokenizer_class ?? '');
   const definition = await readFile(tokenizerFile, 'utf8');
-  return Tokenizer.load(
-    isRebuilt ? rebuildLlamaTokenizer(definition) : definition,
-    workers,
-    choice,
-  );
+  return Tokenizer.load(isRebuilt ? rebuildLlamaTokenizer(definition) : definition, workers, {
+    choice: options.tokenizer,
+    bos: options.bos ?? settings.bos,
+    bosToken: tokenText(tokenizerConfig['bos_token']),
+  });
 }
 
 function placeholderId({ modelConfig, preprocessorConfig }: ProfileFiles, name: string): number {

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 
 import { checkLength, encodePrompt, truncateIds } from './prompt-tokens.ts';
 import { RenderWorkers } from './render-workers.ts';
-import { Tokenizer } from './tokenizer/tokenizer.ts';
+import { type BosPolicy, Tokenizer } from './tokenizer/tokenizer.ts';
 
 /** Words `a` to `c` are 1 to 3; every text is put between `<s>` (0) and `</s>` (5). */
 const definition = {
@@ -53,6 +53,7 @@ describe('encodePrompt', () => {
         withOffsets: true,
         truncation: { tokens, keeps },
         maxModelLen: 100,
+        maxCharactersPerToken: 16,
       });
       expect([...encoded.ids]).toEqual(ids);
       expect(encoded.offsets).toHaveLength(ids.length);
@@ -60,17 +61,67 @@ describe('encodePrompt', () => {
   );
 
   it('refuses a text that cannot fit without tokenizing it', async () => {
-    const request = { addSpecialTokens: true, withOffsets: false, truncation: undefined };
+    const request = {
+      addSpecialTokens: true,
+      withOffsets: false,
+      truncation: undefined,
+      maxCharactersPerToken: 16,
+    };
     await expect(
       encodePrompt(tokenizer, 'a'.repeat(33), { ...request, maxModelLen: 2 }),
     ).rejects.toMatchObject({ status: 400, param: 'input_tokens' });
   });
 
   it('refuses a lone surrogate', async () => {
-    const request = { addSpecialTokens: true, withOffsets: false, truncation: undefined };
+    const request = {
+      addSpecialTokens: true,
+      withOffsets: false,
+      truncation: undefined,
+      maxCharactersPerToken: 16,
+    };
     await expect(
       encodePrompt(tokenizer, 'a\ud800', { ...request, maxModelLen: 9 }),
     ).rejects.toMatchObject({ status: 400 });
+  });
+});
+
+describe('the token of the beginning', () => {
+  const load = (bos: BosPolicy, bosToken = '</s>'): Promise<Tokenizer> =>
+    Tokenizer.load(JSON.stringify(tagged), new RenderWorkers(), { bos, bosToken });
+  /** `<s>` and `</s>` are tokens in texts too. */
+  const tagged = {
+    ...definition,
+    added_tokens: ['<s>', '</s>'].map((content) => ({
+      id: content === '<s>' ? 0 : 5,
+      content,
+      single_word: false,
+      lstrip: false,
+      rstrip: false,
+      normalized: false,
+      special: true,
+    })),
+  };
+
+  it.each([
+    { bos: 'auto', token: '<s>', special: true, ids: [0, 1, 5] },
+    { bos: 'always', token: '<s>', special: true, ids: [0, 1, 5] },
+    { bos: 'always', token: '</s>', special: true, ids: [5, 0, 1, 5] },
+    { bos: 'always', token: '</s>', special: false, ids: [1] },
+    { bos: 'never', token: '<s>', special: true, ids: [1, 5] },
+    { bos: 'never', token: '</s>', special: true, ids: [0, 1, 5] },
+  ] as const)(
+    'is $token $bos with special tokens ($special)',
+    async ({ bos, token, special, ids }) => {
+      const own = await load(bos, token);
+      const options = { addSpecialTokens: special, withOffsets: true };
+      const encoded = await own.encode('a', options);
+      expect([...encoded.ids]).toEqual(ids);
+      expect(encoded.offsets).toHaveLength(ids.length);
+    },
+  );
+
+  it('has to be one token', async () => {
+    await expect(load('always', 'a b')).rejects.toThrow(/bos: always/);
   });
 });
 

@@ -1,18 +1,17 @@
 import { type Truncation } from './chat/common-fields.ts';
 import { badRequest } from './errors.ts';
+import { type RenderCaller } from './render-notes.ts';
 import { type Encoded } from './tokenizer/tokenizer-engine.ts';
 import { type Tokenizer } from './tokenizer/tokenizer.ts';
 
-/** Longer texts are refused before tokenizing: real text has far fewer characters per token. */
-const MAX_CHARACTERS_PER_TOKEN = 16;
-
 /** How a prompt becomes ids. */
-export interface EncodeRequest {
+export interface EncodeRequest extends RenderCaller {
   readonly addSpecialTokens: boolean;
   readonly withOffsets: boolean;
   readonly truncation: Truncation | undefined;
   readonly maxModelLen: number;
-  readonly signal?: AbortSignal | undefined;
+  /** Longer texts per token of the context are refused before tokenizing. */
+  readonly maxCharactersPerToken: number;
 }
 
 /** Tokenizes a prompt, after a cheap check of its length and before the exact one. */
@@ -21,7 +20,7 @@ export async function encodePrompt(
   text: string,
   request: EncodeRequest,
 ): Promise<Encoded> {
-  const maxCharacters = request.maxModelLen * MAX_CHARACTERS_PER_TOKEN;
+  const maxCharacters = request.maxModelLen * request.maxCharactersPerToken;
   if (text.length > maxCharacters && request.truncation === undefined) {
     throw tooLong(request.maxModelLen);
   }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
-import { RenderCache } from './render-cache.ts';
+import { badRequest } from './errors.ts';
+import { RenderCache, type Tensor } from './render-cache.ts';
 import { type Encoded } from './tokenizer/tokenizer-engine.ts';
 
 const long = 'a'.repeat(1000);
@@ -16,6 +17,40 @@ describe('RenderCache', () => {
       encoded(3),
     );
     expect(cache.tokenCounts).toEqual({ hits: 1, misses: 3 });
+  });
+
+  it('has a text made once that several want at the same time', async () => {
+    const cache = new RenderCache();
+    const first = Promise.withResolvers<Encoded>();
+    const both = [
+      cache.encoded('a', long, () => first.promise),
+      cache.encoded('a', long, () => Promise.reject(new Error('twice'))),
+    ];
+    first.resolve(encoded(1));
+    expect(await Promise.all(both)).toEqual([encoded(1), encoded(1)]);
+  });
+
+  it('shares the refusal of an image, but no other failure', async () => {
+    const cache = new RenderCache();
+    const outcomes = async (failure: Error): Promise<PromiseSettledResult<Uint8Array>[]> => {
+      const first = Promise.withResolvers<Tensor>();
+      const both = [
+        cache.tensor('a', () => first.promise),
+        cache.tensor('a', () => Promise.resolve(new Uint8Array(1))),
+      ];
+      first.reject(failure);
+      return Promise.allSettled(both);
+    };
+    const refused = badRequest('broken');
+    expect(await outcomes(refused)).toEqual([
+      { status: 'rejected', reason: refused },
+      { status: 'rejected', reason: refused },
+    ]);
+    const left = new Error('the caller has left');
+    expect(await outcomes(left)).toEqual([
+      { status: 'rejected', reason: left },
+      { status: 'fulfilled', value: new Uint8Array(1) },
+    ]);
   });
 
   it('does not look for short texts', async () => {

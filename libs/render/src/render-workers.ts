@@ -12,6 +12,8 @@ export interface WorkerLimits {
   readonly image?: number;
   /** Texts, and apart from them images, that wait for their turn; more are refused with 503. Default 256. */
   readonly queue?: number;
+  /** Memory for decoded images and tensors on their way; more are refused with 503. Default 1 GiB. */
+  readonly memoryBytes?: number;
   readonly cache?: CacheLimits;
   /** Longest time for one image; then its thread is stopped. Default 30 seconds. */
   readonly imageTimeoutMs?: number;
@@ -33,6 +35,7 @@ export class RenderWorkers {
       {
         threads: limits.image ?? spare,
         waitingImages: queue,
+        ...(limits.memoryBytes !== undefined && { memoryBytes: limits.memoryBytes }),
         ...(limits.imageTimeoutMs !== undefined && { imageTimeoutMs: limits.imageTimeoutMs }),
       },
       this.cache,

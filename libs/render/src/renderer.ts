@@ -3,16 +3,15 @@ import { renderChat, type RenderResources } from './chat/render-chat.ts';
 import { RequestFields } from './chat/request-fields.ts';
 import { renderCompletions } from './completions/render-completions.ts';
 import { loadProfile, type Profile, type ProfileOptions } from './profile.ts';
+import { type RenderCaller } from './render-notes.ts';
 import { RenderWorkers } from './render-workers.ts';
 import { renderResponses } from './responses/render-responses.ts';
 import { detokenizeRequest, tokenizeRequest, type TokenizedRequest } from './tokenize-requests.ts';
 
 /** How one request is rendered. */
-export interface RenderOptions {
+export interface RenderOptions extends RenderCaller {
   /** Decodes the images too, unless the request asks for the cheap mode. */
   readonly tensors?: boolean;
-  /** What waits for its turn is dropped when it aborts; the call then rejects with the signal's reason. */
-  readonly signal?: AbortSignal;
 }
 
 /** Renders requests for one model: template, tokenizer and image geometry, all in this process. */
@@ -73,17 +72,19 @@ export class Renderer {
     return renderChat(RequestFields.parse(body), this.profile, this.resourcesFor(options));
   }
 
+  /** Takes back the memory of a prompt's tensors, once its answer is sent; nobody may read them after that. */
+  recycle({ kwargsData = [] }: RenderedPrompt): void {
+    this.workers.tensors.recycle(kwargsData);
+  }
+
   /** Renders the bytes of a responses request, as `chat` renders a chat. */
   async responses(body: Uint8Array, options: RenderOptions = {}): Promise<RenderedPrompt> {
     return renderResponses(RequestFields.parse(body), this.profile, this.resourcesFor(options));
   }
 
   /** Renders the bytes of a completions request: one result per prompt. Rejects with a `RenderError`. */
-  async completions(
-    body: Uint8Array,
-    { signal }: Pick<RenderOptions, 'signal'> = {},
-  ): Promise<RenderedPrompt[]> {
-    return renderCompletions(RequestFields.parse(body), this.profile, signal);
+  async completions(body: Uint8Array, caller: RenderCaller = {}): Promise<RenderedPrompt[]> {
+    return renderCompletions(RequestFields.parse(body), this.profile, caller);
   }
 
   /** Ids of a text; special tokens of the model are added unless `addSpecialTokens` is false. */
@@ -103,11 +104,8 @@ export class Renderer {
   }
 
   /** Answers the bytes of a `/tokenize` request. Rejects with a `RenderError`. */
-  async tokenizeRequest(
-    body: Uint8Array,
-    { signal }: Pick<RenderOptions, 'signal'> = {},
-  ): Promise<TokenizedRequest> {
-    return tokenizeRequest(RequestFields.parse(body), this.profile, signal);
+  async tokenizeRequest(body: Uint8Array, caller: RenderCaller = {}): Promise<TokenizedRequest> {
+    return tokenizeRequest(RequestFields.parse(body), this.profile, caller);
   }
 
   /** The text that the bytes of a `/detokenize` request ask for. Rejects with a `RenderError`. */
@@ -115,7 +113,7 @@ export class Renderer {
     return detokenizeRequest(RequestFields.parse(body), this.profile);
   }
 
-  private resourcesFor({ tensors, signal }: RenderOptions): RenderResources {
-    return { pool: tensors === true ? this.workers.tensors : undefined, signal };
+  private resourcesFor({ tensors, ...caller }: RenderOptions): RenderResources {
+    return { ...caller, pool: tensors === true ? this.workers.tensors : undefined };
   }
 }

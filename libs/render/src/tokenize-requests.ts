@@ -3,6 +3,7 @@ import { tokenizeChat } from './chat/render-chat.ts';
 import { type RequestFields } from './chat/request-fields.ts';
 import { invalidField } from './errors.ts';
 import { type Profile } from './profile.ts';
+import { type RenderCaller } from './render-notes.ts';
 
 /** What `/tokenize` answers. */
 export interface TokenizedRequest {
@@ -15,9 +16,9 @@ export interface TokenizedRequest {
 export async function tokenizeRequest(
   fields: RequestFields,
   profile: Profile,
-  signal?: AbortSignal,
+  caller: RenderCaller = {},
 ): Promise<TokenizedRequest> {
-  const tokenIds = await requestTokens(fields, profile, signal);
+  const tokenIds = await requestTokens(fields, profile, caller);
   return {
     tokenIds,
     tokenStrings:
@@ -30,18 +31,18 @@ export async function tokenizeRequest(
 async function requestTokens(
   fields: RequestFields,
   profile: Profile,
-  signal: AbortSignal | undefined,
+  caller: RenderCaller,
 ): Promise<Uint32Array> {
   const common = readCommonFields(fields, profile);
   if (fields.has('messages')) {
-    const limits = { maxTokens: Infinity, signal };
+    const limits = { maxTokens: Infinity, ...caller };
     return (await tokenizeChat(fields, profile, common, limits)).prompt.tokenIds;
   }
   const prompt = fields.text('prompt');
   if (prompt === undefined) throw invalidField('body.prompt', 'Field required');
   const encoded = await profile.tokenizer.encode(prompt, {
     addSpecialTokens: fields.boolean('add_special_tokens') ?? true,
-    signal,
+    ...caller,
   });
   return encoded.ids;
 }

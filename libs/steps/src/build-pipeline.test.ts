@@ -47,7 +47,8 @@ describe('a pipeline', () => {
     const types = [{ type: 'async-broker' }, ...all, { type: 'prefill-decode' }].map(
       ({ type }) => type,
     );
-    expect(builtInSteps.map(({ type }) => type)).toEqual(types);
+    // Others may be added: docs/adding-a-step.md has the commands.
+    expect(builtInSteps.map(({ type }) => type)).toEqual(expect.arrayContaining(types));
   });
 
   it('runs encode, prefill and decode for an image', async () => {

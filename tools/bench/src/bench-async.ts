@@ -17,11 +17,12 @@ const spreadMs = 3_600_000;
 const payload = { model: 'bench', prompt: 'x'.repeat(2_000) };
 const result = Buffer.from(JSON.stringify({ choices: [{ text: 'y'.repeat(400) }] }));
 
-/** What a part of the run cost: by the clock, and by the processor time of this process. */
+/** What a part of the run cost: by the clock, and by the processor time of this process and of Redis. */
 interface Cost {
   readonly count: number;
   readonly seconds: number;
   readonly cpuSeconds: number;
+  readonly redisSeconds: number;
 }
 
 interface System {
@@ -33,12 +34,27 @@ interface System {
   close(): Promise<void>;
 }
 
-async function costOf(count: number, work: (count: number) => Promise<void>): Promise<Cost> {
+async function costOf(
+  redis: Redis,
+  count: number,
+  work: (count: number) => Promise<void>,
+): Promise<Cost> {
+  const redisBefore = await redisSeconds(redis);
   const [startedAt, cpu] = [performance.now(), process.cpuUsage()];
   await work(count);
   const { user, system } = process.cpuUsage(cpu);
   const seconds = (performance.now() - startedAt) / 1_000;
-  return { count, seconds, cpuSeconds: (user + system) / 1e6 };
+  const cpuSeconds = (user + system) / 1e6;
+  return { count, seconds, cpuSeconds, redisSeconds: (await redisSeconds(redis)) - redisBefore };
+}
+
+async function redisSeconds(redis: Redis): Promise<number> {
+  const times = (await redis.info('cpu')).matchAll(/^used_cpu_(?:user|sys):([\d.]+)/gm);
+  return [...times].reduce((sum, [, seconds]) => sum + Number(seconds), 0);
+}
+
+async function usedMemory(redis: Redis): Promise<number> {
+  return Number(/used_memory:(\d+)/.exec(await redis.info('memory'))?.[1]);
 }
 
 /** Calls so often, `concurrency` at a time. */
@@ -139,39 +155,36 @@ function plain(url: string): Promise<System> {
   });
 }
 
-async function usedMemory(url: string): Promise<number> {
-  const client = new Redis(url);
-  try {
-    return Number(/used_memory:(\d+)/.exec(await client.info('memory'))?.[1]);
-  } finally {
-    client.disconnect();
-  }
-}
-
 /** Fills, fills up to the backlog, and drains as much as was first filled. */
 async function measure(
   open: (url: string) => Promise<System>,
   count: number,
   backlog: number,
 ): Promise<{ name: string; steps: [string, Cost][]; bytesEach: number }> {
-  await using server = await startRedis(['--appendonly', 'yes']);
+  await using server = await startRedis([
+    ...['--appendonly', 'yes'],
+    // A rewrite of the file falls into one step of the one or the other.
+    ...['--auto-aof-rewrite-percentage', '0'],
+  ]);
+  const redis = new Redis(server.url);
   const system = await open(server.url);
   try {
     await system.fill(count / 10);
     await system.drain(count / 10);
-    const before = await usedMemory(server.url);
-    const steps: [string, Cost][] = [['admit, empty', await costOf(count, system.fill)]];
-    const bytesEach = ((await usedMemory(server.url)) - before) / count;
+    const before = await usedMemory(redis);
+    const steps: [string, Cost][] = [['admit, empty', await costOf(redis, count, system.fill)]];
+    const bytesEach = ((await usedMemory(redis)) - before) / count;
     if (backlog > count) {
       await system.fill(backlog - count);
-      steps.push([`admit, ${backlog} queued`, await costOf(count, system.fill)]);
-      steps.push([`dispatch, ${backlog} queued`, await costOf(count, system.drain)]);
+      steps.push([`admit, ${backlog} queued`, await costOf(redis, count, system.fill)]);
+      steps.push([`dispatch, ${backlog} queued`, await costOf(redis, count, system.drain)]);
     } else {
-      steps.push(['dispatch', await costOf(count, system.drain)]);
+      steps.push(['dispatch', await costOf(redis, count, system.drain)]);
     }
     return { name: system.name, steps, bytesEach };
   } finally {
     await system.close();
+    redis.disconnect();
   }
 }
 
@@ -184,16 +197,46 @@ export async function benchAsync(args: string[]): Promise<void> {
   const { values } = parseArgs({ args, options });
   const [count, backlog] = [Number(values.count), Number(values.backlog)];
   const [own, peer] = [await measure(ours, count, backlog), await measure(plain, count, backlog)];
-  const rate = (cost: Cost | undefined, by: 'seconds' | 'cpuSeconds'): number =>
-    cost === undefined ? NaN : cost.count / cost[by];
-  const rows = own.steps.map(([name, cost], index) => {
-    const peerCost = peer.steps[index]?.[1];
-    return [
-      ...[name, rate(cost, 'seconds').toFixed(0), rate(cost, 'cpuSeconds').toFixed(0)],
-      ...[rate(peerCost, 'seconds').toFixed(0), rate(peerCost, 'cpuSeconds').toFixed(0)],
-      (rate(cost, 'cpuSeconds') / rate(peerCost, 'cpuSeconds')).toFixed(2),
-    ];
-  });
-  printTable(['step', 'per s', 'per CPU s', 'peer per s', 'peer per CPU s', 'ratio'], rows);
+  const steps = own.steps.map(([name, cost], index) => ({
+    name,
+    cost,
+    beside: peer.steps[index]?.[1],
+  }));
+  const last = steps.slice(-2);
+  const total = sum(last.map(({ cost }) => cost));
+  const rows = [
+    ...steps,
+    { name: 'both', cost: total, beside: sum(last.flatMap(({ beside }) => beside ?? [])) },
+  ].map(({ name, cost, beside = zero }) => [
+    ...[name, ...describe(cost), ...describe(beside)],
+    ...[
+      (beside.seconds / cost.seconds).toFixed(2),
+      (beside.cpuSeconds / cost.cpuSeconds).toFixed(2),
+    ],
+  ]);
+  const columns = ['per s', 'CPU us', 'Redis us'];
+  const peerColumns = columns.map((name) => `peer ${name}`);
+  printTable(['step', ...columns, ...peerColumns, 'ratio', 'CPU ratio'], rows);
   console.log(`Redis memory of a queued request: ${(own.bytesEach / 1_024).toFixed(1)} KB`);
+}
+
+const zero: Cost = { count: 0, seconds: 0, cpuSeconds: 0, redisSeconds: 0 };
+
+/** An admission and a dispatch of the same requests. */
+function sum(costs: readonly Cost[]): Cost {
+  return costs.reduce(
+    (all, cost) => ({
+      count: cost.count,
+      seconds: all.seconds + cost.seconds,
+      cpuSeconds: all.cpuSeconds + cost.cpuSeconds,
+      redisSeconds: all.redisSeconds + cost.redisSeconds,
+    }),
+    zero,
+  );
+}
+
+/** Requests per second, and what each took of the processors. */
+function describe({ count, seconds, cpuSeconds, redisSeconds }: Cost): string[] {
+  const each = (spent: number): string => ((spent / count) * 1e6).toFixed(0);
+  return [(count / seconds).toFixed(0), each(cpuSeconds), each(redisSeconds)];
 }

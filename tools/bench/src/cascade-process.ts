@@ -55,13 +55,14 @@ export class CascadeProcess {
     command: string,
     port: number,
     isPinned: boolean,
+    readyPath = '/healthz',
   ): Promise<CascadeProcess> {
     const words = isPinned ? ['taskset', '-c', cores.tested] : [];
     const [program = '', ...args] = [...words, '/bin/sh', '-c', `exec ${command}`];
     const child = spawn(program, args, { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
     const started = new CascadeProcess(name, child, port);
     try {
-      await started.#ready();
+      await started.#ready(readyPath);
     } catch (error) {
       await started.stop();
       throw error;
@@ -85,11 +86,11 @@ export class CascadeProcess {
     }
   }
 
-  async #ready(): Promise<void> {
+  async #ready(path: string): Promise<void> {
     const end = Date.now() + startMs;
     while (Date.now() < end && this.#child.exitCode === null) {
       try {
-        const { statusCode, body } = await this.pool.request({ method: 'GET', path: '/healthz' });
+        const { statusCode, body } = await this.pool.request({ method: 'GET', path });
         await body.dump();
         if (statusCode === 200) return;
       } catch {

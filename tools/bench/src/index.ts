@@ -1,2 +1,3 @@
+export { loadOptions } from './load-options.ts';
 export { median } from './median.ts';
 export { printTable } from './print-table.ts';

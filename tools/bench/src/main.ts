@@ -1,8 +1,10 @@
 import { benchAsync } from './bench-async.ts';
 import { benchCascade } from './bench-cascade.ts';
 import { benchJson } from './bench-json.ts';
+import { benchLoad } from './bench-load.ts';
 import { benchMedia } from './bench-media.ts';
 import { benchRender } from './bench-render.ts';
+import { benchScale } from './bench-scale.ts';
 import { benchWaiters } from './bench-waiters.ts';
 
 const benches: Readonly<Record<string, (args: string[]) => Promise<void> | void>> = {
@@ -12,6 +14,8 @@ const benches: Readonly<Record<string, (args: string[]) => Promise<void> | void>
   render: benchRender,
   async: benchAsync,
   waiters: benchWaiters,
+  load: benchLoad,
+  scale: benchScale,
 };
 
 const [name = '', ...args] = process.argv.slice(2);

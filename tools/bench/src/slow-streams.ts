@@ -70,7 +70,7 @@ async function openAll(target: CascadeProcess, count: number): Promise<{ end: Pr
 }
 
 /** Resident memory of a process and its living descendants. */
-function residentKb(pid: number): number {
+export function residentKb(pid: number): number {
   return descendants(pid)
     .map((id) => /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${id}/status`, 'utf8'))?.[1])
     .reduce((sum, kb) => sum + Number(kb ?? 0), 0);

@@ -89,6 +89,7 @@ async function stream(
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
   response.flushHeaders();
   for (const chunk of chunks) {
+    if (response.destroyed) return;
     response.write(chunk);
     await sleep(chunkMs);
   }

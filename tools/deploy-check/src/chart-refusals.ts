@@ -143,6 +143,19 @@ export const refusals: [string, RenderOptions, RegExp][] = [
     /config\.pipeline\.steps replaces all steps/,
   ],
   [
+    'a probe of decode pods beside steps of one’s own',
+    {
+      values: {
+        ...gateway,
+        coordinator: {
+          conditionalDecode: { enabled: true },
+          config: { pipeline: { steps: [{ type: 'decode' }] } },
+        },
+      },
+    },
+    /leave queue\.enabled, conditionalDecode\.enabled and media\.mode/,
+  ],
+  [
     'a policy that names no gateway',
     { values: { ...gateway, coordinator: { networkPolicy: { enabled: true } } } },
     /networkPolicy\.gatewayTo: name the pods of the gateway/,

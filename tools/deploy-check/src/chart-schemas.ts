@@ -155,6 +155,7 @@ const ownKeys: Record<string, Record<string, Schema>> = {
     config: coordinatorConfigSchema(),
     renderAddress: url,
     media: only({ mode: oneOf('local', 'remote'), address: url }),
+    conditionalDecode: only({ enabled: flag, params: free }),
     queue: only({ enabled: flag, params: free }),
     networkPolicy: policy({
       gatewayTo: objects,
@@ -204,7 +205,7 @@ const stackKeys: Record<string, Schema> = {
     imageRegistry: text,
     gatewayAddress: text,
     mediaToken: only({ existingSecret: text, key: text }),
-    redis: only({ existingSecret: text, key: text, url: text }),
+    redis: only({ existingSecret: text, key: text, url: text, cluster: flag }),
   }),
   common: free,
   coordinator: free,
@@ -234,6 +235,7 @@ const stackKeys: Record<string, Schema> = {
     selector: { ...texts, minProperties: 1 },
     targetPort: { type: 'integer', minimum: 1, maximum: 65_535 },
     epp: only({ service: text, port: { type: 'integer', minimum: 1, maximum: 65_535 } }),
+    perRole: flag,
     failureMode: oneOf('FailClose', 'FailOpen'),
     eppConfig: only({ create: flag, name: text }),
   }),
@@ -241,7 +243,7 @@ const stackKeys: Record<string, Schema> = {
     rules: only({ enabled: flag, labels: texts }),
     dashboards: only({ enabled: flag, labels: texts, annotations: texts }),
   }),
-  tests: only({ model: text }),
+  tests: only({ model: text, image: flag }),
 };
 
 /** values.schema.json of a chart, as text. */

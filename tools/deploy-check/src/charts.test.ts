@@ -3,8 +3,6 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { parse } from 'yaml';
 import { gateway, refusals, whole } from './chart-refusals.ts';
-import { chartCopies } from './chart-copies.ts';
-import { chartSchemaText } from './chart-schemas.ts';
 import {
   type BuiltCharts,
   buildCharts,
@@ -31,47 +29,6 @@ beforeAll(async () => {
 afterAll(() => {
   helm3?.remove();
   helm4?.remove();
-});
-
-const service = (spec: object, more: object = {}) => ({
-  ...{ apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' }, spec },
-  ...more,
-});
-
-describe('the check of types', () => {
-  it.each([
-    ['a type that is wrong', service({ ports: [{ port: 'x' }] }), /port must be integer/],
-    ['a value that is missing', service({ ports: [{ name: 'http' }] }), /required property port/],
-    ['an unknown key', service({ ports: [{ port: 1, protocoll: 'TCP' }] }), /protocoll/],
-    ['an unknown key at the top', service({}, { spek: {} }), /spek/],
-    ['an unknown key of metadata', service({}, { metadata: { name: 'a', lables: {} } }), /lables/],
-    ['a type nobody knows', { apiVersion: 'v1', kind: 'Servize' }, /no type for v1\/Servize/],
-  ])('refuses %s', (_name, object, reason) => {
-    expect(() => checkType(object)).toThrow(reason);
-  });
-
-  it('accepts labels of any name', () => {
-    const metadata = { name: 'a', labels: { any: 'thing' } };
-    expect(() => checkType(service({ ports: [{ port: 1 }] }, { metadata }))).not.toThrow();
-  });
-});
-
-it('the check of pods refuses what the restricted standard refuses', () => {
-  const pod = podOf({
-    ...{ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a' } },
-    spec: {
-      hostNetwork: true,
-      volumes: [{ name: 'host', hostPath: { path: '/' } }],
-      containers: [{ name: 'a', image: 'a:latest', securityContext: { privileged: true } }],
-    },
-  });
-  expect(pod && podProblems(pod)).toEqual(
-    expect.arrayContaining([
-      ...['namespaces of the host', 'runAsNonRoot', 'seccompProfile', 'volume hostPath'],
-      ...['a: privileged', 'a: allowPrivilegeEscalation', 'a: capabilities.drop'],
-      'a: image a:latest',
-    ]),
-  );
 });
 
 describe.each(valueSets)('values of %s', (valueSet) => {
@@ -192,6 +149,45 @@ describe('the notes', () => {
   });
 });
 
+it('there are the twelve value sets', () => {
+  expect(valueSets.toSorted()).toEqual(
+    [
+      ...['laptop', 'minimal', 'production', 'ha-redis', 'single-listener', 'no-media-service'],
+      ...['sglang', 'shared-storage', 'proxy-render', 'async-off', 'everything', 'air-gapped'],
+    ].toSorted(),
+  );
+});
+
+it('a platform may choose the user ids of pods', async () => {
+  const podSecurityContext = { runAsUser: null, runAsGroup: null, fsGroup: null };
+  const objects = await helm4.render('stack', {
+    values: { ...gateway, coordinator: { podSecurityContext } },
+  });
+  const pod = objects.find((object) => nameOf(object) === 'Deployment/llm-coordinator');
+  expect(pod && podOf(pod)?.securityContext).toEqual({
+    runAsNonRoot: true,
+    seccompProfile: { type: 'RuntimeDefault' },
+  });
+});
+
+it('stack-valkey hands Valkey what a queue needs, and its address to the apps', async () => {
+  const objects = await helm4.renderWithValkey({ values: gateway });
+  const given = objects.find((object) => nameOf(object) === 'ConfigMap/valkey')?.data?.['values'];
+  const { valkeyConfig, dataStorage } = parse(given ?? '') as {
+    valkeyConfig: string;
+    dataStorage: object;
+  };
+  for (const line of ['maxmemory-policy noeviction', 'appendonly yes']) {
+    expect(valkeyConfig.split('\n')).toContain(line);
+    expect(textOf('deploy/compose/redis-queue.conf').split('\n')).toContain(line);
+  }
+  expect(dataStorage).toMatchObject({ enabled: true });
+  const users = objects.filter((object) =>
+    JSON.stringify(object).includes('"redis://llm-valkey:6379"'),
+  );
+  expect(users.map(nameOf)).toEqual(['Deployment/llm-async-broker', 'Deployment/llm-coordinator']);
+});
+
 it('each app is installed alone, too', async () => {
   for (const chart of chartNames.filter((name) => name !== 'stack')) {
     const objects = await helm4.render(chart, { values: whole });
@@ -235,28 +231,43 @@ describe('the routes', () => {
   });
 });
 
-describe('what is made from other files is up to date:', () => {
-  it.each(chartNames)('schema of %s', (chart) => {
-    expect({ [howToWrite]: textOf(`deploy/charts/${chart}/values.schema.json`) }).toEqual({
-      [howToWrite]: chartSchemaText(chart),
+describe('a pool for each role', () => {
+  const roles = ['encode', 'prefill', 'decode'];
+
+  it.each(['split', 'single'])('is where the routes of its phase lead: %s', async (strategy) => {
+    const objects = await helm4.render('stack', {
+      values: {
+        ...gateway,
+        routing: { enabled: true, strategy },
+        pool: { create: true, perRole: true },
+      },
     });
-  });
-
-  it.each(chartCopies())('$to', ({ from, to }) => {
-    expect(textOf(to)).toBe(textOf(from));
-  });
-
-  it.each([...chartNames, 'common'])('version of %s', (chart) => {
-    const { version } = JSON.parse(textOf('package.json')) as { version: string };
-    const file = yamlOf(`deploy/charts/${chart}/Chart.yaml`) as {
-      version: string;
-      appVersion: string;
-      dependencies?: { version: string }[];
+    for (const object of objects) expect(() => checkType(object)).not.toThrow();
+    const { rules } = objects.find((object) => nameOf(object) === 'HTTPRoute/llm-phases')?.spec as {
+      rules: { matches: { headers: { value: string }[] }[]; backendRefs: { name: string }[] }[];
     };
-    expect([
-      file.version,
-      file.appVersion,
-      ...(file.dependencies ?? []).map((one) => one.version),
-    ]).toEqual(expect.not.arrayContaining([expect.not.stringMatching(`^${version}$`)]));
+    const led = rules.map(({ matches, backendRefs }) => [
+      [...new Set(matches.flatMap(({ headers }) => headers.map(({ value }) => value)))],
+      backendRefs.map(({ name }) => name),
+    ]);
+    expect(led).toEqual(roles.map((role) => [[role], [`workers-${role}`]]));
+    const pools = objects.filter(({ kind }) => kind === 'InferencePool');
+    expect(pools.map(({ metadata, spec }) => [metadata.name, spec])).toEqual(
+      roles.toSorted().map((role) => [
+        `workers-${role}`,
+        expect.objectContaining({
+          selector: { matchLabels: { 'llm-d.ai/guide': 'coordinator', 'llm-d.ai/role': role } },
+          endpointPickerRef: expect.objectContaining({ name: `workers-epp-${role}` }),
+        }),
+      ]),
+    );
+    for (const role of roles) {
+      const map = objects.find(
+        (object) => nameOf(object) === `ConfigMap/workers-epp-config-${role}`,
+      );
+      expect(parse(map?.data?.['epp.yaml'] ?? '')).toEqual(
+        yamlOf(`deploy/epp/three-pools/${role}.yaml`),
+      );
+    }
   });
 });

@@ -1,18 +1,26 @@
 import { execFile } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { parseAllDocuments, stringify } from 'yaml';
+import { parse, parseAllDocuments, stringify } from 'yaml';
 import { z } from 'zod';
 import { pathOf } from './deploy-files.ts';
 import { type ProgramName, programPath } from './programs.ts';
 
 const run = promisify(execFile);
 
-/** Every chart that is installed, the umbrella last. */
+/** Every chart that is installed and needs nothing but its neighbours, the umbrella last. */
 export const chartNames = readdirSync(pathOf('deploy/charts'))
-  .filter((name) => name !== 'common' && name !== 'stack')
+  .filter((name) => name !== 'common' && !name.startsWith('stack'))
   .concat('stack');
 
 /** Value sets of the umbrella, each with a golden file. */
@@ -48,6 +56,10 @@ export interface BuiltCharts {
   notes(options?: RenderOptions): Promise<string>;
   /** `helm lint --strict` of a chart. @throws Error with what it finds */
   lint(chart: string, options?: RenderOptions): Promise<void>;
+  /** Renders stack-valkey with a chart in the place of Valkey's own, which shows what values it gets as ConfigMap/valkey. */
+  renderWithValkey(options?: RenderOptions): Promise<RenderedObject[]>;
+  /** Chart.lock of a chart. */
+  lockText(chart: string): string;
   remove(): void;
 }
 
@@ -61,13 +73,14 @@ export interface RenderOptions {
   readonly apis?: readonly string[];
 }
 
-/** Builds the charts with one major version of Helm. */
-export async function buildCharts(program: ProgramName): Promise<BuiltCharts> {
+/** Builds the charts with one major version of Helm, as their Chart.lock says unless that is to be made anew. */
+export async function buildCharts(program: ProgramName, isLocked = true): Promise<BuiltCharts> {
   const helm = await programPath(program);
   const folder = mkdtempSync(join(tmpdir(), `${program}-`));
   cpSync(pathOf('deploy/charts'), folder, {
     recursive: true,
-    filter: (path) => !/\/charts\/[^/]+\/(charts|Chart\.lock)/.test(path),
+    filter: (path) =>
+      !/\/charts\/[^/]+\/charts/.test(path) && (isLocked || !path.endsWith('/Chart.lock')),
   });
   const env = {
     ...process.env,
@@ -124,6 +137,25 @@ export async function buildCharts(program: ProgramName): Promise<BuiltCharts> {
       // Lint takes no --api-versions.
       const [values] = [flags({ ...options, apis: [] })];
       await call('lint', '--strict', chart, ...values);
+    },
+    lockText: (chart) => readFileSync(join(folder, chart, 'Chart.lock'), 'utf8'),
+    renderWithValkey(options = {}) {
+      const own = join(folder, 'stack-valkey');
+      cpSync(join(folder, 'stack'), join(own, 'charts/stack'), { recursive: true });
+      const wanted = parse(readFileSync(join(own, 'Chart.yaml'), 'utf8')) as {
+        dependencies: { name: string; version: string }[];
+      };
+      const version = wanted.dependencies.find(({ name }) => name === 'valkey')?.version;
+      mkdirSync(join(own, 'charts/valkey/templates'), { recursive: true });
+      writeFileSync(
+        join(own, 'charts/valkey/Chart.yaml'),
+        stringify({ apiVersion: 'v2', name: 'valkey', version }),
+      );
+      writeFileSync(
+        join(own, 'charts/valkey/templates/values.yaml'),
+        '{ apiVersion: v1, kind: ConfigMap, metadata: { name: valkey }, data: { values: {{ toYaml .Values | quote }} } }\n',
+      );
+      return render('stack-valkey', options);
     },
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };

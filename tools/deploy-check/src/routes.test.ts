@@ -5,9 +5,12 @@ import { type ScriptedServer, scriptedServer } from '@llm-d/testing';
 import { Client, request } from 'undici';
 import { onLoopback, readEnvoyConfig } from './envoy-config.ts';
 import { type EnvoyProcess, startEnvoy } from './start-envoy.ts';
+import { type NginxProcess, startNginx } from './start-nginx.ts';
 
 const targets = ['coordinator', 'encode', 'prefill', 'decode'] as const;
 type Target = (typeof targets)[number];
+
+const gateways = ['gateway-sim', 'Envoy', 'nginx'] as const;
 
 interface Case {
   readonly listener: 'public' | 'internal';
@@ -15,14 +18,15 @@ interface Case {
   readonly headers?: Readonly<Record<string, string>>;
   /** Who answers, or the status of the gateway's own answer. */
   readonly gives: Target | number;
-  /** Where one of the two differs. */
+  /** Where one of the others differs. */
   readonly envoyGives?: Target | number;
+  readonly nginxGives?: Target | number;
 }
 
 const chat = '/v1/chat/completions';
 const forged = Object.fromEntries(strippedOnPublic.map((name) => [name, 'decode']));
 
-/** What is sent where, the same for gateway-sim and the Envoy of deploy/envoy/envoy.yaml. */
+/** What is sent where, the same for gateway-sim, the Envoy of deploy/envoy/envoy.yaml and the nginx of deploy/nginx. */
 const cases: readonly Case[] = [
   { listener: 'public', path: chat, gives: 'coordinator' },
   { listener: 'public', path: `${chat}/`, gives: 'coordinator' },
@@ -65,6 +69,7 @@ const cases: readonly Case[] = [
     headers: { 'EPP-Profile': '' },
     gives: 'decode',
     envoyGives: 429,
+    nginxGives: 404,
   },
   { listener: 'internal', path: chat, gives: 404 },
   { listener: 'internal', path: '/v1/requests/one', gives: 404 },
@@ -73,7 +78,8 @@ const cases: readonly Case[] = [
 let peers: Record<Target, ScriptedServer>;
 let envoy: EnvoyProcess;
 let gateway: Gateway;
-let urls: Record<'gateway-sim' | 'Envoy', Record<Case['listener'], string>>;
+let nginx: NginxProcess;
+let urls: Record<(typeof gateways)[number], Record<Case['listener'], string>>;
 
 beforeAll(async () => {
   const servers = await Promise.all(
@@ -88,6 +94,11 @@ beforeAll(async () => {
     clusters: Object.fromEntries(hosts),
   });
   envoy = await startEnvoy(config, stats);
+  const [nginxPublic = 0, nginxInternal = 0] = await freePorts(2);
+  nginx = await startNginx({
+    ports: { public: nginxPublic, internal: nginxInternal },
+    upstreams: Object.fromEntries(hosts),
+  });
   gateway = await startGateway({
     coordinator: peers.coordinator.url,
     endpoints: targets.slice(1).map((role) => ({
@@ -103,11 +114,16 @@ beforeAll(async () => {
       public: `http://127.0.0.1:${publicPort}`,
       internal: `http://127.0.0.1:${internal}`,
     },
+    nginx: {
+      public: `http://127.0.0.1:${nginxPublic}`,
+      internal: `http://127.0.0.1:${nginxInternal}`,
+    },
   };
 }, 180_000);
 
 afterAll(async () => {
   await envoy?.stop();
+  await nginx?.stop();
   await gateway?.close();
   await Promise.all(Object.values(peers).map((peer) => peer.close()));
 });
@@ -133,12 +149,12 @@ async function targetOf(url: string, headers: Readonly<Record<string, string>> =
 const lastHeaders = () =>
   peers.coordinator.calls.findLast(({ method }) => method === 'POST')?.headers;
 
-describe.each(['gateway-sim', 'Envoy'] as const)('%s', (name) => {
+describe.each(gateways)('%s', (name) => {
   it.each(cases)(
     '$listener $path with $headers goes to $gives',
-    async ({ listener, path, headers, gives, envoyGives = gives }) => {
+    async ({ listener, path, headers, gives, envoyGives = gives, nginxGives = gives }) => {
       const target = await targetOf(urls[name][listener] + path, headers);
-      expect(target).toBe(name === 'Envoy' ? envoyGives : gives);
+      expect(target).toBe({ 'gateway-sim': gives, Envoy: envoyGives, nginx: nginxGives }[name]);
     },
   );
 

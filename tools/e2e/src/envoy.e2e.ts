@@ -1,13 +1,20 @@
 import { hash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type EnvoyProcess, onLoopback, readEnvoyConfig, startEnvoy } from '@llm-d/deploy-check';
+import {
+  type EnvoyProcess,
+  type NginxProcess,
+  onLoopback,
+  readEnvoyConfig,
+  startEnvoy,
+  startNginx,
+} from '@llm-d/deploy-check';
 import { freePorts } from '@llm-d/local-stack';
 import { chatOf, drawImage, until } from '@llm-d/soak';
 import { ask, eventsOf, open } from './ask.ts';
 import { startTestStack, type TestStack } from './test-stack.ts';
 
 // The whole way through the real Envoy with the file that is shipped, other addresses apart:
-// client, public listener, coordinator, internal listener, workers.
+// client, public listener, coordinator, internal listener, workers. And once more through nginx, which is another kind of proxy.
 const path = '/v1/chat/completions';
 const tokenIntervalMs = 60;
 const abortLimitMs = 1000;
@@ -16,6 +23,9 @@ let stack: TestStack;
 let envoy: EnvoyProcess;
 let url: string;
 let internalUrl: string;
+let nginx: NginxProcess;
+let nginxUrl: string;
+let nginxInternalUrl: string;
 
 beforeAll(async () => {
   stack = await startTestStack({ workers: { encode: 2, prefill: 2, decode: 2 } });
@@ -38,10 +48,27 @@ beforeAll(async () => {
   });
   envoy = await startEnvoy(config, stats);
   url = `http://127.0.0.1:${publicPort}`;
+
+  const [nginxPublic = 0, nginxInternal = 0] = await freePorts(2);
+  nginxUrl = `http://127.0.0.1:${nginxPublic}`;
+  nginxInternalUrl = `http://127.0.0.1:${nginxInternal}`;
+  const behindNginx = await stack.startCoordinator('behind-nginx', {
+    gateway: { address: nginxInternalUrl },
+  });
+  nginx = await startNginx({
+    ports: { public: nginxPublic, internal: nginxInternal },
+    upstreams: {
+      coordinator: [new URL(behindNginx).host],
+      encode: podsOf('encode'),
+      prefill: podsOf('prefill'),
+      decode: podsOf('decode'),
+    },
+  });
 }, 180_000);
 
 afterAll(async () => {
   await envoy?.stop();
+  await nginx?.stop();
   await stack?.stop();
 });
 
@@ -56,6 +83,45 @@ const legsOf = (requestId: string, legs: number) =>
     const found = envoy.lines(requestId).filter(({ leg }) => leg === 'phase');
     return found.length >= legs ? found : undefined;
   });
+
+async function expectTokenByToken(publicUrl: string): Promise<void> {
+  await stack.configure('decode', { itlMs: tokenIntervalMs });
+  const body = chatOf('Slowly, please', { stream: true, max_tokens: 12 });
+  const answer = await open(publicUrl, { path, requestId: nextId(), body });
+  const arrivals: number[] = [];
+  for await (const piece of answer.body) {
+    const events = eventsOf({ body: piece as Buffer });
+    arrivals.push(...events.map(() => performance.now()));
+  }
+  await stack.configure('decode', { itlMs: 0 });
+  expect(arrivals.length).toBeGreaterThanOrEqual(12);
+  // Held back, all would come at once at the end.
+  const spread = (arrivals.at(-1) ?? 0) - (arrivals[0] ?? 0);
+  expect(spread).toBeGreaterThan(8 * tokenIntervalMs);
+  const gaps = arrivals.slice(1).map((at, i) => at - (arrivals[i] ?? 0));
+  expect(Math.max(...gaps)).toBeLessThan(5 * tokenIntervalMs);
+}
+
+async function expectLargeBody(publicUrl: string, legUrl: string): Promise<void> {
+  const body = JSON.stringify({
+    model: 'sim/model',
+    token_ids: Array.from({ length: 64 }, (_, i) => 9000 + count * 100 + i),
+    sampling_params: { max_tokens: 2 },
+    x_padding: 'padding '.repeat((40 * 1024 * 1024) / 8),
+  });
+  const question = { path: '/inference/v1/generate', body };
+  const requestId = nextId();
+  expect((await ask(publicUrl, { ...question, requestId })).status).toBe(200);
+  const [record] = await stack.records(requestId, 'decode');
+  expect(record?.kv).toMatchObject({ source: 'external' });
+
+  // The coordinator adds the hand-off; without it in between the bytes must be the same.
+  const directId = nextId();
+  const headers = { 'EPP-Profile': 'decode' };
+  await ask(legUrl, { ...question, requestId: directId, headers });
+  const [direct] = await stack.records(directId, 'decode');
+  expect(direct?.bodySha256).toBe(hash('sha256', body, 'hex'));
+}
 
 describe('through the real Envoy', () => {
   it('each leg of a request with two images goes to a worker of its phase, under one id', async () => {
@@ -92,44 +158,10 @@ describe('through the real Envoy', () => {
     },
   );
 
-  it('a stream arrives token by token', async () => {
-    await stack.configure('decode', { itlMs: tokenIntervalMs });
-    const body = chatOf('Slowly, please', { stream: true, max_tokens: 12 });
-    const answer = await open(url, { path, requestId: nextId(), body });
-    const arrivals: number[] = [];
-    for await (const piece of answer.body) {
-      const events = eventsOf({ body: piece as Buffer });
-      arrivals.push(...events.map(() => performance.now()));
-    }
-    await stack.configure('decode', { itlMs: 0 });
-    expect(arrivals.length).toBeGreaterThanOrEqual(12);
-    // Held back, all would come at once at the end.
-    const spread = (arrivals.at(-1) ?? 0) - (arrivals[0] ?? 0);
-    expect(spread).toBeGreaterThan(8 * tokenIntervalMs);
-    const gaps = arrivals.slice(1).map((at, i) => at - (arrivals[i] ?? 0));
-    expect(Math.max(...gaps)).toBeLessThan(5 * tokenIntervalMs);
-  });
+  it('a stream arrives token by token', () => expectTokenByToken(url));
 
-  it('a body of 40 MB goes through all phases, and is passed byte for byte', async () => {
-    const body = JSON.stringify({
-      model: 'sim/model',
-      token_ids: Array.from({ length: 64 }, (_, i) => 9000 + i),
-      sampling_params: { max_tokens: 2 },
-      x_padding: 'padding '.repeat((40 * 1024 * 1024) / 8),
-    });
-    const question = { path: '/inference/v1/generate', body };
-    const requestId = nextId();
-    expect((await ask(url, { ...question, requestId })).status).toBe(200);
-    const [record] = await stack.records(requestId, 'decode');
-    expect(record?.kv).toMatchObject({ source: 'external' });
-
-    // The coordinator adds the hand-off; without it in between the bytes must be the same.
-    const directId = nextId();
-    const headers = { 'EPP-Profile': 'decode' };
-    await ask(internalUrl, { ...question, requestId: directId, headers });
-    const [direct] = await stack.records(directId, 'decode');
-    expect(direct?.bodySha256).toBe(hash('sha256', body, 'hex'));
-  });
+  it('a body of 40 MB goes through all phases, and is passed byte for byte', () =>
+    expectLargeBody(url, internalUrl));
 
   it.each([
     ['before the first token', false],
@@ -187,5 +219,40 @@ describe('through the real Envoy', () => {
     await stack.configure('decode', { fault: '' });
     expect(answer.status).toBe(429);
     expect(JSON.parse(answer.body.toString())).toHaveProperty('error');
+  });
+});
+
+describe('through the real nginx', () => {
+  it('each leg of a request with an image goes to a worker of its phase, whatever phase its client forges', async () => {
+    const requestId = nextId();
+    const body = chatOf('What is it?', { images: [await drawImage(73)], max_tokens: 4 });
+    const headers = { 'EPP-Profile': 'decode', Prefer: 'if-available' };
+    const answer = await ask(nginxUrl, { path, requestId, headers, body });
+    expect(answer.status).toBe(200);
+    expect(answer.headers['x-request-id']).toBe(requestId);
+    const records = await stack.records(requestId);
+    expect(records.map(({ role }) => role).toSorted()).toEqual(['decode', 'encode', 'prefill']);
+  });
+
+  it('a stream arrives token by token', () => expectTokenByToken(nginxUrl));
+
+  it('a body of 40 MB goes through all phases, and is passed byte for byte', () =>
+    expectLargeBody(nginxUrl, nginxInternalUrl));
+
+  it('a client that leaves ends the leg', async () => {
+    const requestId = nextId();
+    await stack.configure('decode', { fault: 'hang' });
+    const client = new AbortController();
+    const body = chatOf(`Leaving ${requestId}`, { stream: true, max_tokens: 200 });
+    const end = ask(nginxUrl, { path, requestId, body, signal: client.signal });
+    end.catch(() => {});
+    await until('decode at work', async () => (await stack.records(requestId, 'decode'))[0]);
+    client.abort();
+    await expect(end).rejects.toThrow();
+    await until('the end of the leg', async () => {
+      const [record] = await stack.records(requestId, 'decode');
+      return record?.outcome.status === 'aborted' ? true : undefined;
+    });
+    await stack.configure('decode', { fault: '' });
   });
 });

@@ -361,6 +361,18 @@ describe('the public listener', () => {
     });
   });
 
+  it('has several coordinators take turns', async () => {
+    const coordinators = [await pod(), await pod()];
+    const { publicUrl } = await gateway({
+      coordinator: coordinators.map(({ url }) => url).join(','),
+    });
+    for (let turn = 0; turn < 4; turn++) {
+      expect((await call(publicUrl, {}, generateBody())).status).toBe(200);
+    }
+    expect(coordinators.map(({ received }) => received.length)).toEqual([2, 2]);
+    await expect(gateway({ coordinator: 'http://a,b' })).rejects.toThrow(/expected URLs/);
+  });
+
   it.each(['/tokenize', '/v1/requests', '/admin/reset', '/'])('answers 404 to %s', async (path) => {
     const { publicUrl } = await gateway({ coordinator: 'http://127.0.0.1:9' });
     expect((await call(publicUrl, {}, '{}', path)).status).toBe(404);

@@ -42,8 +42,8 @@ export async function startGateway(
     bodyTimeout: 0,
     connect: { timeout: connectTimeoutMs },
   });
-  const coordinator =
-    config.coordinator === undefined ? undefined : new URL(config.coordinator).origin;
+  const coordinators = (config.coordinator?.split(',') ?? []).map((url) => new URL(url).origin);
+  let turn = 0;
   const table = new EndpointTable(config.endpoints, config.ejectMs);
   const legs = new LegLog(log);
   const context: PhaseContext = {
@@ -72,7 +72,12 @@ export async function startGateway(
     try {
       await (isPhase
         ? servePhase(context, request, response, leg)
-        : serveClient({ agent, coordinator }, request, response, leg));
+        : serveClient(
+            { agent, coordinator: coordinators[turn++ % coordinators.length] },
+            request,
+            response,
+            leg,
+          ));
     } catch (error) {
       if (!response.headersSent) answerText(request, response, leg, 500, '');
       else response.destroy();

@@ -28,8 +28,11 @@ export const gatewaySchema = z.strictObject({
   publicPort: port.prefault(0),
   internalPort: port.prefault(0),
   adminPort: port.prefault(0),
-  /** Base URL of the coordinator; without one the public listener answers 503. */
-  coordinator: z.url().optional(),
+  /** Base URLs of coordinators with commas between them, which take turns; without one the public listener answers 503. */
+  coordinator: z
+    .string()
+    .refine((text) => text.split(',').every((url) => URL.canParse(url)), 'expected URLs')
+    .optional(),
   endpoints: z.array(endpointSchema).prefault([]),
   gate: z.enum(gateModes).prefault('decider'),
   noncachedTokens: whole.prefault(256),

@@ -21,6 +21,10 @@
     address: {{ include "coordinator.renderAddress" . }}
     # Image tensors only where legs carry token ids.
     mm_payload: auto
+{{- if .Values.conditionalDecode.enabled }}
+- type: conditional-decode
+  params: {{- toYaml .Values.conditionalDecode.params | nindent 4 }}
+{{- end }}
 - type: encode
 {{- if eq ($pipeline.kv_connector | default "kv-nixl") "kv-sglang" }}
 - type: prefill-decode
@@ -48,8 +52,8 @@
 {{- range $key, $value := dict "listen_addr" "the port is 8080" "metrics_port" "it is 9090" "drain_delay" "set shutdown.drainSeconds" "shutdown_timeout" "set shutdown.timeoutSeconds" -}}
 {{- if hasKey $server $key }}{{ fail (printf "config.server.%s: %s" $key $value) }}{{ end -}}
 {{- end -}}
-{{- if and (dig "pipeline" "steps" "" .Values.config) (or .Values.queue.enabled (eq .Values.media.mode "remote")) -}}
-{{- fail "config.pipeline.steps replaces all steps: write async-broker and the params of replace-media-urls there, and leave queue.enabled and media.mode as they are" -}}
+{{- if and (dig "pipeline" "steps" "" .Values.config) (or .Values.queue.enabled .Values.conditionalDecode.enabled (eq .Values.media.mode "remote")) -}}
+{{- fail "config.pipeline.steps replaces all steps: write async-broker, conditional-decode and the params of replace-media-urls there, and leave queue.enabled, conditionalDecode.enabled and media.mode as they are" -}}
 {{- end -}}
 {{- $gateway := .Values.config.gateway | default dict -}}
 {{- $address := $gateway.address | default .Values.global.gatewayAddress -}}

@@ -1,4 +1,5 @@
 import { type JsonObject, type JsonValue } from '../json/json-value.ts';
+import { type Tensor } from '../render-cache.ts';
 
 /** An image of a prompt: its hash, its placeholder run in `tokenIds`, and its size. */
 export interface RenderedImage {
@@ -24,7 +25,7 @@ export interface RenderedPrompt {
   readonly promptText: string | undefined;
   readonly images: RenderedImage[];
   /** Tensor blob per image, base64 as ASCII bytes; undefined without images, and when nobody asked for tensors. */
-  readonly kwargsData?: readonly Uint8Array[] | undefined;
+  readonly kwargsData?: readonly Tensor[] | undefined;
   /** Code point range of each id in `promptText`; undefined unless the request asks for it, and with images. */
   readonly tokenOffsets: readonly (readonly [number, number])[] | undefined;
   readonly samplingParams: JsonObject;

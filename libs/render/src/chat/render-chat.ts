@@ -10,6 +10,7 @@ import { type TensorPool } from '../pixels/tensor-pool.ts';
 import { type Profile } from '../profile.ts';
 import { checkLength, encodePrompt } from '../prompt-tokens.ts';
 import { fromJson, type Value } from '../python/value.ts';
+import { type RenderCaller } from '../render-notes.ts';
 import { ChatTemplate } from '../template/chat-template.ts';
 import { type ContentFormat } from '../template/content-format.ts';
 import { readCommonFields, readRequestedTokens, type CommonFields } from './common-fields.ts';
@@ -18,9 +19,6 @@ import { readMessages, type Conversation } from './messages.ts';
 import { type RequestFields } from './request-fields.ts';
 import { acceptedKwargs, templateKwargs } from './template-variables.ts';
 import { readTools, type ToolSettings } from './tools.ts';
-
-/** Characters a template may print per token of context. */
-const MAX_CHARACTERS_PER_TOKEN = 16;
 
 /** A chat as tokens, before its length is checked. */
 export interface ChatTokens {
@@ -33,18 +31,17 @@ export interface ChatTokens {
   readonly tensorJobs: readonly TensorJob[];
 }
 
-/** What a rendering may use, and until when anybody waits for it. */
-export interface RenderResources {
+/** What a rendering may use, and for whom it is. */
+export interface RenderResources extends RenderCaller {
   /** Without it there are no tensors. */
   readonly pool?: TensorPool | undefined;
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** Renders a chat request: messages, template, tokens, images. Rejects with the signal's reason when it aborts. */
 export async function renderChat(
   fields: RequestFields,
   profile: Profile,
-  { pool, signal }: RenderResources = {},
+  { pool, ...caller }: RenderResources = {},
 ): Promise<RenderedPrompt> {
   const { maxModelLen } = profile;
   const common = readCommonFields(fields, profile);
@@ -54,8 +51,8 @@ export async function renderChat(
     maxModelLen,
   );
   const { prompt, tools, tensorJobs } = await tokenizeChat(fields, profile, common, {
+    ...caller,
     maxTokens: maxModelLen,
-    signal,
   });
   checkLength(prompt.tokenIds, maxModelLen);
   const rendered = {
@@ -74,17 +71,25 @@ export async function renderChat(
     }),
   };
   // Tensors come last: what is refused for another reason costs no decoding.
-  return pool === undefined || !rendered.wantsTensors || tensorJobs.length === 0
-    ? rendered
-    : { ...rendered, kwargsData: await pool.build(tensorJobs, signal) };
+  if (pool === undefined || !rendered.wantsTensors || tensorJobs.length === 0) return rendered;
+  const startedAt = performance.now();
+  const kwargsData = await pool.build(tensorJobs, caller);
+  caller.notes?.spent('image', startedAt);
+  return { ...rendered, kwargsData };
 }
 
-/** The tokens of a chat; `maxTokens` bounds the text that is tokenized, Infinity for no bound. */
+/** How a chat is tokenized. */
+export interface TokenizeLimits extends RenderCaller {
+  /** Bounds the text that is tokenized; Infinity for no bound. */
+  readonly maxTokens: number;
+}
+
+/** The tokens of a chat. */
 export async function tokenizeChat(
   fields: RequestFields,
   profile: Profile,
   common: CommonFields,
-  { maxTokens, signal }: { readonly maxTokens: number; readonly signal: AbortSignal | undefined },
+  { maxTokens, ...caller }: TokenizeLimits,
 ): Promise<ChatTokens> {
   const tools = readTools(fields, profile.enableAutoToolChoice);
   const mmKwargs = readMmKwargs(fields, profile);
@@ -101,19 +106,25 @@ export async function tokenizeChat(
     },
   );
   const imageSettings = conversation.images.length > 0 ? profile.images() : undefined;
+  const measuredAt = performance.now();
   const images =
     imageSettings === undefined
       ? []
-      : await measureImages(conversation.images, imageSettings, mmKwargs, signal);
+      : await measureImages(conversation.images, imageSettings, mmKwargs, caller.signal);
+  if (images.length > 0) caller.notes?.spent('image', measuredAt);
+  const renderedAt = performance.now();
   const promptText = renderTemplate(template, conversation, shownTools, kwargs, profile);
+  caller.notes?.spent('template', renderedAt);
   const { wantsOffsets, truncation } = common;
   const { ids, offsets } = await encodePrompt(profile.tokenizer, promptText, {
     addSpecialTokens: fields.boolean('add_special_tokens') ?? false,
     withOffsets: wantsOffsets && images.length === 0,
     truncation,
     maxModelLen: maxTokens,
-    signal,
+    maxCharactersPerToken: profile.maxCharactersPerToken,
+    ...caller,
   });
+  refuseSurplus(ids, images.length, profile);
   const expanded =
     imageSettings === undefined
       ? { tokenIds: ids, images: [] }
@@ -183,11 +194,20 @@ function renderTemplate(
   const render = (shown: JsonObject[]): string =>
     template.render(
       variables.set('messages', fromJson(shown)),
-      profile.maxModelLen * MAX_CHARACTERS_PER_TOKEN,
+      profile.maxModelLen * profile.maxCharactersPerToken,
     );
   if (kwargs.get('continue_final_message') !== true) return render(messages);
   const marked = markFinalMessage(messages);
   return cutAtMark(render(marked.messages), marked.finalText);
+}
+
+/** A placeholder that no image stands for was written by a user. */
+function refuseSurplus(ids: Uint32Array, images: number, { strictPlaceholderId }: Profile): void {
+  if (strictPlaceholderId === undefined) return;
+  const count = ids.reduce((sum, id) => (id === strictPlaceholderId ? sum + 1 : sum), 0);
+  if (count > images) {
+    throw badRequest(`The prompt has ${count} image placeholder(s) for ${images} image(s).`);
+  }
 }
 
 /** Truncation counts before expansion, so a limit below the expanded length may cut an image. */

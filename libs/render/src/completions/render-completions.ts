@@ -6,6 +6,7 @@ import { badRequest, invalidField, notImplemented } from '../errors.ts';
 import { type JsonValue } from '../json/json-value.ts';
 import { type Profile } from '../profile.ts';
 import { checkLength, encodePrompt, truncateIds } from '../prompt-tokens.ts';
+import { type RenderCaller } from '../render-notes.ts';
 
 /** OpenAI's default for completions; chat has none. */
 const DEFAULT_MAX_TOKENS = 16n;
@@ -20,7 +21,7 @@ type Prompt = string | Uint32Array;
 export async function renderCompletions(
   fields: RequestFields,
   profile: Profile,
-  signal?: AbortSignal,
+  caller: RenderCaller = {},
 ): Promise<RenderedPrompt[]> {
   const { maxModelLen } = profile;
   const common = readCommonFields(fields, profile);
@@ -39,11 +40,12 @@ export async function renderCompletions(
     withOffsets: wantsOffsets,
     truncation,
     maxModelLen,
-    signal,
+    maxCharactersPerToken: profile.maxCharactersPerToken,
+    ...caller,
   };
   const rendered: RenderedPrompt[] = [];
   for (const prompt of prompts) {
-    signal?.throwIfAborted();
+    caller.signal?.throwIfAborted();
     const { ids, offsets } =
       typeof prompt === 'string'
         ? await encodePrompt(profile.tokenizer, prompt, encodeRequest)

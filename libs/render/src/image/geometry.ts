@@ -73,7 +73,7 @@ export function smartResize(
 }
 
 /** Python's `round`: halves go to the even neighbour. */
-function roundHalfEven(value: number): number {
+export function roundHalfEven(value: number): number {
   const floor = Math.floor(value);
   const fraction = value - floor;
   if (fraction === 0.5) return floor % 2 === 0 ? floor : floor + 1;

@@ -5,8 +5,16 @@ import { isBitmap, isBitmapCut, readBitmap } from './bitmap.ts';
 import { isPlainTiff } from './tiff-tags.ts';
 import { isTruncated } from './truncation.ts';
 
+/** How the pixels of a file are stored, as our decoder tells it. */
+export type ImageSource = Pick<
+  Metadata,
+  'format' | 'width' | 'height' | 'space' | 'depth' | 'hasAlpha'
+>;
+
 /** What the header of an image file says. */
 export interface ImageHeader {
+  /** Undefined for a BMP, which we decode ourselves. */
+  readonly source: ImageSource | undefined;
   /** Size after the EXIF orientation is applied. */
   readonly width: number;
   readonly height: number;
@@ -33,7 +41,9 @@ export async function readImageHeader(file: Buffer, maxPixels: number): Promise<
   checkPixels(width * height, maxPixels);
   if (isTruncated(file, format)) throw truncated();
   const isTurned = (metadata.orientation ?? 1) >= 5;
+  const { space, depth, hasAlpha } = metadata;
   return {
+    source: { format, width, height, space, depth, hasAlpha },
     width: isTurned ? height : width,
     height: isTurned ? width : height,
     isConverted: !isPlainRgb(metadata),
@@ -48,7 +58,7 @@ function readBitmapHeader(file: Buffer, maxPixels: number): ImageHeader {
   const { width, height } = bitmap;
   checkPixels(width * height, maxPixels);
   if (isBitmapCut(file, bitmap)) throw truncated();
-  return { width, height, isConverted: false };
+  return { source: undefined, width, height, isConverted: false };
 }
 
 function checkPixels(pixels: number, maxPixels: number): void {

@@ -5,11 +5,14 @@ import { type TensorJob, type TensorSettings } from '../pixels/build-tensor.ts';
 import { type RgbColor } from '../pixels/rgb-image.ts';
 import { readImageUrl } from './data-url.ts';
 import { imageGrid, tokenCount, type GridThw, type ImageGeometry } from './geometry.ts';
+import { iconPicture } from './icon.ts';
 import { readImageHeader } from './image-header.ts';
 import { mmHash, type HashAlgorithm, type HashScheme } from './mm-hash.ts';
 import { withProcessorKwargs } from './processor-kwargs.ts';
 
 const WHITE = [255, 255, 255] as const;
+/** Pixels of all images of a request. */
+const MAX_REQUEST_PIXELS = 200_000_000;
 const BACKGROUND = 'rgba_background_color';
 
 /** How the images of a profile are measured and hashed. */
@@ -63,9 +66,15 @@ export async function measureImages(
   );
   const background = backgroundColor(options.mediaIo);
   const measured: MeasuredImage[] = [];
+  let pixels = 0;
   for (const reference of references) {
     signal?.throwIfAborted();
-    measured.push(await measure(reference, settings, geometry, options, background));
+    const image = await measure(reference, settings, geometry, options, background);
+    pixels += image.width * image.height;
+    if (pixels > MAX_REQUEST_PIXELS) {
+      throw badRequest(`The images have more than ${MAX_REQUEST_PIXELS} pixels together.`);
+    }
+    measured.push(image);
   }
   return measured;
 }
@@ -84,7 +93,8 @@ async function measure(
     );
   }
   const file = readImageUrl(url);
-  const { width, height, isConverted } = await readImageHeader(file, settings.maxPixels);
+  const picture = iconPicture(file) ?? file;
+  const { source, width, height, isConverted } = await readImageHeader(picture, settings.maxPixels);
   const grid = imageGrid(width, height, geometry);
   const factors = {
     media_io_kwargs: ownMediaIo(options.mediaIo),
@@ -104,6 +114,7 @@ async function measure(
         });
   const work = {
     grid,
+    pixels: width * height,
     background,
     settings: {
       ...settings.tensors,
@@ -119,7 +130,8 @@ async function measure(
     height,
     tensorJob: {
       ...work,
-      file,
+      file: picture,
+      source,
       // A caller may give one name to two files.
       cacheKey: uuid === undefined ? `${hash} ${JSON.stringify(work)}` : undefined,
     },

@@ -1,10 +1,12 @@
 import { type GridThw } from '../image/geometry.ts';
+import { type ImageSource } from '../image/image-header.ts';
+import { Base64Text } from './base64-text.ts';
 import { decodeImage } from './decode-image.ts';
-import { writeBfloat16, type Normalisation } from './normalise.ts';
+import { normalisedPatches, type Normalisation } from './normalise.ts';
 import { patchify, valuesPerPatch, type PatchLayout } from './patchify.ts';
 import { resize, type ResizeWeights } from './resize.ts';
 import { type RgbColor } from './rgb-image.ts';
-import { tensorBlob, type PixelDtype } from './tensor-blob.ts';
+import { blobFrame, type PixelDtype } from './tensor-blob.ts';
 
 /** How a model's processor turns pixels into tensors. */
 export interface TensorSettings extends PatchLayout {
@@ -16,52 +18,45 @@ export interface TensorSettings extends PatchLayout {
 /** All that the tensor of one image depends on. */
 export interface TensorJob {
   readonly file: Uint8Array;
+  /** What the file's header says; read again when it is left out. */
+  readonly source?: ImageSource | undefined;
   /** Covers everything else here; undefined for an image whose bytes its hash does not cover. */
   readonly cacheKey?: string | undefined;
   readonly grid: GridThw;
+  /** Pixels of the file, before it is resized. */
+  readonly pixels: number;
   /** Colour behind transparent pixels. */
   readonly background: RgbColor;
   readonly settings: TensorSettings;
 }
 
-/** Base64 text is made in pieces of this many bytes, a multiple of 3. */
-const BASE64_PIECE_BYTES = 3 << 20;
-
-/** The msgpack blob with an image's `pixel_values` and grid, in base64, as ASCII bytes. Rejects like `decodeImage`. */
-export async function buildTensor({
-  file,
-  grid,
-  background,
-  settings,
-}: TensorJob): Promise<Uint8Array<ArrayBuffer>> {
+/**
+ * The msgpack blob with an image's `pixel_values` and grid, in base64, as ASCII bytes; in `spare` where it has room. Rejects
+ * like `decodeImage`.
+ */
+export async function buildTensor(
+  { file, source, grid, background, settings }: TensorJob,
+  spare?: ArrayBuffer,
+): Promise<Uint8Array<ArrayBuffer>> {
   const { patchSize, dtype, normalisation, resizeWeights } = settings;
   const [, rows, columns] = grid;
-  const decoded = await decodeImage(asBuffer(file), background);
+  const decoded = await decodeImage(asBuffer(file), background, source);
   const image = resize(decoded, columns * patchSize, rows * patchSize, resizeWeights);
-  const { bytes, tensor } = tensorBlob(grid, patchSize, dtype);
+  const { head, tail, byteLength } = blobFrame(grid, patchSize, dtype);
+  const text = new Base64Text(byteLength, spare);
+  text.append(head);
   if (dtype === 'uint8') {
-    patchify(image, settings, tensor);
+    patchify(image, settings, (patch) => {
+      text.append(patch);
+    });
   } else {
-    const patches = new Uint8Array(tensor.length / 2);
-    patchify(image, settings, patches);
-    writeBfloat16(patches, valuesPerPatch(patchSize), normalisation, tensor);
+    const normalised = normalisedPatches(normalisation, dtype, valuesPerPatch(patchSize));
+    patchify(image, settings, (patch) => {
+      text.append(normalised(patch));
+    });
   }
-  return base64(bytes);
-}
-
-/** Length of the base64 text of so many bytes. */
-export function base64Length(byteLength: number): number {
-  return Math.ceil(byteLength / 3) * 4;
-}
-
-function base64(bytes: Buffer): Uint8Array<ArrayBuffer> {
-  const text = Buffer.from(new ArrayBuffer(base64Length(bytes.length)));
-  let write = 0;
-  for (let read = 0; read < bytes.length; read += BASE64_PIECE_BYTES) {
-    const piece = bytes.toString('base64', read, Math.min(read + BASE64_PIECE_BYTES, bytes.length));
-    write += text.write(piece, write, 'latin1');
-  }
-  return text;
+  text.append(tail);
+  return text.end();
 }
 
 function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {

@@ -1,8 +1,9 @@
-import sharp, { type Metadata, type SharpOptions } from 'sharp';
+import sharp, { type SharpOptions } from 'sharp';
 
 import { badRequest, notImplemented, RenderError } from '../errors.ts';
 import { bitmapPixels, isBitmap, readBitmap } from '../image/bitmap.ts';
 import { firstGifFrame } from '../image/gif-frame.ts';
+import { type ImageSource } from '../image/image-header.ts';
 import { clippedGreyToRgb, cmykToRgb, pasteRgba } from './convert-samples.ts';
 import { isPixelDataCut } from './png-data.ts';
 import { type RgbColor, type RgbImage } from './rgb-image.ts';
@@ -17,22 +18,26 @@ const MAX_PNG_BYTES_PER_PIXEL = 9;
 /**
  * The pixels of an image file as upstream's decoder gives them: first frame, EXIF orientation applied, colour profile
  * ignored, transparency pasted on `background`. Throws a 400 for a broken file and a 501 for a kind whose pixels would
- * differ. Format and size are checked before, on the header.
+ * differ. Format and size are checked before, on the header; `source` is what it says.
  */
-export async function decodeImage(file: Buffer, background: RgbColor): Promise<RgbImage> {
+export async function decodeImage(
+  file: Buffer,
+  background: RgbColor,
+  source?: ImageSource,
+): Promise<RgbImage> {
   const bitmap = isBitmap(file) ? readBitmap(file) : undefined;
   if (bitmap !== undefined) {
     const { width, height } = bitmap;
     return { width, height, data: bitmapPixels(file, bitmap) };
   }
   try {
-    const metadata = await sharp(file, { limitInputPixels: false }).metadata();
-    refuseUnlike(file, metadata);
+    const known = source ?? (await sharp(file, { limitInputPixels: false }).metadata());
+    refuseUnlike(file, known);
     try {
-      return await decode(file, metadata, background, 'error');
+      return await decode(file, known, background, 'error');
     } catch (error) {
-      if (!isDamagedPng(file, metadata)) throw error;
-      return await decode(file, metadata, background, 'none');
+      if (!isDamagedPng(file, known)) throw error;
+      return await decode(file, known, background, 'none');
     }
   } catch (cause) {
     if (cause instanceof RenderError) throw cause;
@@ -42,7 +47,7 @@ export async function decodeImage(file: Buffer, background: RgbColor): Promise<R
 
 async function decode(
   file: Buffer,
-  { width, height, space, depth, hasAlpha }: Metadata,
+  { width, height, space, depth, hasAlpha }: ImageSource,
   background: RgbColor,
   failOn: NonNullable<SharpOptions['failOn']>,
 ): Promise<RgbImage> {
@@ -74,12 +79,12 @@ async function decode(
 }
 
 /** Pillow shows what it can of a PNG with wrong bytes or checksums, and refuses one that is cut short. */
-function isDamagedPng(file: Buffer, { format, width, height }: Metadata): boolean {
+function isDamagedPng(file: Buffer, { format, width, height }: ImageSource): boolean {
   return format === 'png' && !isPixelDataCut(file, width * height * MAX_PNG_BYTES_PER_PIXEL);
 }
 
 /** Refuses what our decoder reads too, but is not known to read as upstream's. */
-function refuseUnlike(file: Buffer, { format, depth, hasAlpha }: Metadata): void {
+function refuseUnlike(file: Buffer, { format, depth, hasAlpha }: ImageSource): void {
   if (format === 'gif') {
     const frame = firstGifFrame(file);
     // Outside of the frame Pillow shows the first colour of the palette, our decoder nothing.

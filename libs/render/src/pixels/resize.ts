@@ -58,9 +58,9 @@ function resizeRows(image: RgbImage, width: number, axis: Axis): RgbImage {
       const end = first + (lengths[x] ?? 0);
       for (let tap = first; tap < end; tap++, read += CHANNELS) {
         const weight = weights[tap] ?? 0;
-        red += (input[read] ?? 0) * weight;
-        green += (input[read + 1] ?? 0) * weight;
-        blue += (input[read + 2] ?? 0) * weight;
+        red = (red + Math.imul(input[read] ?? 0, weight)) | 0;
+        green = (green + Math.imul(input[read + 1] ?? 0, weight)) | 0;
+        blue = (blue + Math.imul(input[read + 2] ?? 0, weight)) | 0;
       }
       data[write] = red >> bits;
       data[write + 1] = green >> bits;
@@ -81,11 +81,19 @@ function resizeColumns(image: RgbImage, height: number, axis: Axis): RgbImage {
     sums.fill(1 << (bits - 1));
     const first = y * stride;
     const length = lengths[y] ?? 0;
-    for (let tap = 0; tap < length; tap++) {
-      const weight = weights[first + tap] ?? 0;
-      const row = ((starts[y] ?? 0) + tap) * rowBytes;
+    const start = starts[y] ?? 0;
+    // Two rows in one go: the sums are read and written half as often.
+    for (let tap = 0; tap < length; tap += 2) {
+      const upper = (start + tap) * rowBytes;
+      const isPair = tap + 1 < length;
+      const lower = isPair ? upper + rowBytes : upper;
+      const upperWeight = weights[first + tap] ?? 0;
+      const lowerWeight = isPair ? (weights[first + tap + 1] ?? 0) : 0;
       for (let at = 0; at < rowBytes; at++) {
-        sums[at] = (sums[at] ?? 0) + (input[row + at] ?? 0) * weight;
+        const both =
+          Math.imul(input[upper + at] ?? 0, upperWeight) +
+          Math.imul(input[lower + at] ?? 0, lowerWeight);
+        sums[at] = ((sums[at] ?? 0) + both) | 0;
       }
     }
     const write = y * rowBytes;

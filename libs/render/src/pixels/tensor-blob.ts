@@ -3,39 +3,30 @@ import { gridEntry, TENSOR_EXTENSION } from '../image/mm-metadata.ts';
 import { arrayHead, encodeMsgpack, extensionHead, mapHead } from '../image/msgpack.ts';
 import { valuesPerPatch } from './patchify.ts';
 
-/** Element type of `pixel_values`: bytes as decoded, or normalised bfloat16 values. */
-export type PixelDtype = 'uint8' | 'bfloat16';
+/** Element type of `pixel_values`: bytes as decoded, or normalised values of the model's own type. */
+export type PixelDtype = (typeof PIXEL_DTYPES)[number];
 
-const BYTES_PER_VALUE: Readonly<Record<PixelDtype, number>> = { uint8: 1, bfloat16: 2 };
+export const PIXEL_DTYPES = ['uint8', 'bfloat16', 'float16', 'float32'] as const;
 
-/** A msgpack blob whose tensor is still to be written. */
-export interface TensorBlob {
-  readonly bytes: Buffer;
-  /** The part of `bytes` that takes the raw tensor. */
-  readonly tensor: Uint8Array;
+/** Length of an element. */
+export const BYTES_PER_VALUE: Readonly<Record<PixelDtype, number>> = {
+  uint8: 1,
+  bfloat16: 2,
+  float16: 2,
+  float32: 4,
+};
+
+/** A msgpack blob without its tensor. */
+export interface BlobFrame {
+  /** What stands in front of the raw tensor, and behind it. */
+  readonly head: Uint8Array;
+  readonly tail: Uint8Array;
+  /** Length of the whole blob. */
+  readonly byteLength: number;
 }
 
-/** The blob of one Qwen-VL image, an item of `features.kwargs_data`; `tensor` is zeros. */
-export function tensorBlob(grid: GridThw, patchSize: number, dtype: PixelDtype): TensorBlob {
-  const { head, tail, tensorBytes } = frame(grid, patchSize, dtype);
-  const bytes = Buffer.alloc(head.length + tensorBytes + tail.length);
-  head.copy(bytes);
-  tail.copy(bytes, head.length + tensorBytes);
-  return { bytes, tensor: bytes.subarray(head.length, head.length + tensorBytes) };
-}
-
-/** Length of such a blob. */
-export function blobBytes(grid: GridThw, patchSize: number, dtype: PixelDtype): number {
-  const { head, tail, tensorBytes } = frame(grid, patchSize, dtype);
-  return head.length + tensorBytes + tail.length;
-}
-
-/** What stands around the raw tensor, and the length of that. */
-function frame(
-  grid: GridThw,
-  patchSize: number,
-  dtype: PixelDtype,
-): { readonly head: Buffer; readonly tail: Buffer; readonly tensorBytes: number } {
+/** The frame of one Qwen-VL image, an item of `features.kwargs_data`. */
+export function blobFrame(grid: GridThw, patchSize: number, dtype: PixelDtype): BlobFrame {
   const [frames, rows, columns] = grid;
   const patches = frames * rows * columns;
   const values = valuesPerPatch(patchSize);
@@ -56,5 +47,5 @@ function frame(
     encodeMsgpack(['flat', { keep_on_cpu: false, slices: [[[0, patches, null]]], dim: 0 }]),
     gridEntry(grid),
   ]);
-  return { head, tail, tensorBytes };
+  return { head, tail, byteLength: head.length + tensorBytes + tail.length };
 }

@@ -15,6 +15,7 @@ function job(file: string, grid: GridThw = [1, 2, 2]): TensorJob {
   return {
     file: readFileSync(join(FILES, file)),
     grid,
+    pixels: 1024,
     background: [255, 255, 255],
     settings: {
       patchSize: 16,
@@ -45,7 +46,7 @@ afterEach(async () => {
 describe('TensorPool', () => {
   it('builds what the calling thread would build, in order, and leaves the file alone', async () => {
     const jobs = [small, job('m-RGBA.webp'), job('m-exif6.jpg', [1, 4, 2]), small];
-    const expected = await Promise.all(jobs.map(buildTensor));
+    const expected = await Promise.all(jobs.map((one) => buildTensor(one)));
     open({ threads: 2 });
     const built = await pool.build(jobs);
     expect(built.map((bytes) => Buffer.from(bytes))).toEqual(expected);
@@ -75,8 +76,11 @@ describe('TensorPool', () => {
     }
   });
 
-  it('refuses an answer that would be too large, and says what to do', async () => {
-    open({ answerBytes: 10_000 });
+  it.each([
+    { name: 'an answer that would be too large', limits: { answerBytes: 10_000 } },
+    { name: 'images that need too much memory', limits: { memoryBytes: 20_000 } },
+  ])('refuses $name, and says what to do', async ({ limits }) => {
+    open(limits);
     await expect(pool.build([small, small])).rejects.toMatchObject({
       status: 413,
       message: expect.stringMatching(/lower max_pixels.*mm_payload/),
@@ -86,7 +90,7 @@ describe('TensorPool', () => {
 
   it.each([
     { name: 'images wait', limits: { waitingImages: 2 } },
-    { name: 'bytes are pending', limits: { pendingBytes: 30_000 } },
+    { name: 'bytes are pending', limits: { memoryBytes: 40_000 } },
   ])('refuses more when too many $name', async ({ limits }) => {
     open(limits);
     const running = pool.build([small, small]);
@@ -108,7 +112,7 @@ describe('TensorPool', () => {
   it('drops the waiting images of a caller that leaves, and lets the next caller go', async () => {
     const running = pool.build([small]);
     const caller = new AbortController();
-    const left = pool.build([small, breaking], caller.signal);
+    const left = pool.build([small, breaking], caller);
     const next = pool.build([small]);
     expect(pool.queued).toBe(3);
     caller.abort();
@@ -116,13 +120,13 @@ describe('TensorPool', () => {
     expect(pool.queued).toBe(1);
     expect(await running).toHaveLength(1);
     expect(await next).toHaveLength(1);
-    await expect(pool.build([small], caller.signal)).rejects.toMatchObject({ name: 'AbortError' });
+    await expect(pool.build([small], caller)).rejects.toMatchObject({ name: 'AbortError' });
   });
 
   it('counts the bytes of an image that a thread works on for a caller that has left', async () => {
-    open({ pendingBytes: 10_000 });
+    open({ memoryBytes: 20_000 });
     const caller = new AbortController();
-    const left = pool.build([small], caller.signal);
+    const left = pool.build([small], caller);
     caller.abort();
     await expect(left).rejects.toMatchObject({ name: 'AbortError' });
     await expect(pool.build([small])).rejects.toMatchObject(OVERLOADED);

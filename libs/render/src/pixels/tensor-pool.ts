@@ -1,8 +1,11 @@
 import { abortReason } from '../encode-gate.ts';
 import { overloaded, RenderError } from '../errors.ts';
-import { RenderCache } from '../render-cache.ts';
-import { base64Length, type TensorJob } from './build-tensor.ts';
-import { blobBytes } from './tensor-blob.ts';
+import { RenderCache, type Tensor } from '../render-cache.ts';
+import { type RenderCaller } from '../render-notes.ts';
+import { base64Length } from './base64-text.ts';
+import { type TensorJob } from './build-tensor.ts';
+import { SpareMemory } from './spare-memory.ts';
+import { blobFrame } from './tensor-blob.ts';
 import { TensorThread } from './tensor-thread.ts';
 
 /** Bounds of a {@link TensorPool}. */
@@ -10,8 +13,8 @@ export interface TensorLimits {
   readonly threads: number;
   /** Images that wait for a thread; more are refused with 503. */
   readonly waitingImages: number;
-  /** Base64 bytes of all answers that are being built; more are refused with 503. */
-  readonly pendingBytes: number;
+  /** What decoded images and base64 text of all answers that are being built may take; more are refused with 503. */
+  readonly memoryBytes: number;
   /** Base64 bytes of one answer; more are refused with 413. */
   readonly answerBytes: number;
   /** Longest time for one image, from its start; then its thread is stopped. */
@@ -21,10 +24,13 @@ export interface TensorLimits {
 const DEFAULT_LIMITS: TensorLimits = {
   threads: 1,
   waitingImages: 256,
-  pendingBytes: 1 << 30,
+  memoryBytes: 1 << 30,
   answerBytes: 256 << 20,
   imageTimeoutMs: 30_000,
 };
+
+/** Memory per pixel of an image on its way: decoded, resized, and what the decoder needs. */
+const BYTES_PER_PIXEL = 8;
 
 /** A job that waits for a thread. */
 interface Waiting {
@@ -41,7 +47,8 @@ export class TensorPool {
   private readonly threads = new Set<TensorThread>();
   private readonly idle: TensorThread[] = [];
   private waiting: Waiting[] = [];
-  private pendingBytes = 0;
+  private readonly spare = new SpareMemory();
+  private usedBytes = 0;
   private isClosed = false;
   /** Threads that an image broke or that were stopped over one. */
   restarts = 0;
@@ -65,14 +72,22 @@ export class TensorPool {
    * signal aborts, images that wait are dropped, and it rejects with the signal's reason; one that a thread works on
    * is finished for nobody.
    */
-  async build(jobs: readonly TensorJob[], signal?: AbortSignal): Promise<Uint8Array[]> {
+  async build(
+    jobs: readonly TensorJob[],
+    { signal, notes, tenant = '' }: RenderCaller = {},
+  ): Promise<Tensor[]> {
     signal?.throwIfAborted();
-    const bytes = jobs.reduce((sum, job) => sum + base64Bytes(job), 0);
-    this.admit(jobs.length, bytes);
-    this.pendingBytes += bytes;
-    const runs = jobs.map((job) => this.cache.tensor(job.cacheKey, () => this.run(jobs, job)));
+    const memory = this.admit(jobs);
+    this.usedBytes += memory;
+    const runs = jobs.map((job) =>
+      this.cache.tensor(
+        job.cacheKey === undefined ? undefined : `${tenant} ${job.cacheKey}`,
+        () => this.run(jobs, job),
+        notes,
+      ),
+    );
     void Promise.allSettled(runs).then(() => {
-      this.pendingBytes -= bytes;
+      this.usedBytes -= memory;
     });
     const gone = Promise.withResolvers<never>();
     const onAbort = (): void => {
@@ -87,6 +102,13 @@ export class TensorPool {
       throw reason;
     } finally {
       signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** Takes the memory of blobs back that nobody reads any more; those of others stay as they are. */
+  recycle(blobs: readonly Tensor[]): void {
+    for (const blob of blobs) {
+      if (!this.cache.isShared(blob)) this.spare.put(blob.buffer);
     }
   }
 
@@ -105,27 +127,27 @@ export class TensorPool {
     await Promise.all([...this.threads].map((thread) => thread.end(reason)));
   }
 
-  private admit(images: number, bytes: number): void {
-    const { answerBytes, pendingBytes, waitingImages } = this.limits;
-    if (bytes > answerBytes) {
-      throw new RenderError(
-        413,
-        'RequestEntityTooLargeError',
-        `The image tensors take ${bytes} bytes of the answer, the limit is ${answerBytes}. Send fewer or smaller images, lower max_pixels, or leave the tensors out with mm_payload "none".`,
-      );
-    }
+  /** The memory that jobs may take; throws when that is too much. */
+  private admit(jobs: readonly TensorJob[]): number {
+    const { answerBytes, memoryBytes, waitingImages } = this.limits;
+    const bytes = jobs.reduce((sum, job) => sum + base64Bytes(job), 0);
+    const pixels = jobs.reduce((sum, job) => sum + job.pixels, 0);
+    const memory = bytes + pixels * BYTES_PER_PIXEL;
+    if (bytes > answerBytes) throw tooLarge(`take ${bytes} bytes of the answer`, answerBytes);
+    if (memory > memoryBytes) throw tooLarge(`need ${memory} bytes of memory`, memoryBytes);
     const isFull =
-      this.waiting.length + images > waitingImages || this.pendingBytes + bytes > pendingBytes;
+      this.waiting.length + jobs.length > waitingImages || this.usedBytes + memory > memoryBytes;
     if (this.isClosed || isFull) throw overloaded('Too many images are waiting to be processed.');
+    return memory;
   }
 
-  private async run(jobs: readonly TensorJob[], job: TensorJob): Promise<Uint8Array> {
+  private async run(jobs: readonly TensorJob[], job: TensorJob): Promise<Tensor> {
     const thread = await new Promise<TensorThread>((resolve, reject) => {
       this.waiting.push({ jobs, resolve, reject });
       this.dispatch();
     });
     try {
-      return await thread.run(job, this.limits.imageTimeoutMs);
+      return await thread.run(job, this.limits.imageTimeoutMs, this.spare.take(base64Bytes(job)));
     } finally {
       if (thread.isAlive) this.idle.push(thread);
       else if (this.threads.delete(thread) && !this.isClosed) this.restarts += 1;
@@ -151,5 +173,13 @@ export class TensorPool {
 }
 
 function base64Bytes({ grid, settings }: TensorJob): number {
-  return base64Length(blobBytes(grid, settings.patchSize, settings.dtype));
+  return base64Length(blobFrame(grid, settings.patchSize, settings.dtype).byteLength);
+}
+
+function tooLarge(what: string, limit: number): RenderError {
+  return new RenderError(
+    413,
+    'RequestEntityTooLargeError',
+    `The image tensors ${what}, the limit is ${limit}. Send fewer or smaller images, lower max_pixels, or leave the tensors out with mm_payload "none".`,
+  );
 }

@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads';
 
 import { RenderError } from '../errors.ts';
 import { type TensorJob } from './build-tensor.ts';
-import { type ThreadReply } from './thread-script.ts';
+import { type ThreadReply, type ThreadRequest } from './thread-script.ts';
 
 /** The script runs from `src` in tests and from `dist` in production. */
 const SCRIPT = new URL(
@@ -15,7 +15,7 @@ const ENDED = failure(500, 'InternalServerError', 'Processing the image ended ea
 /** A thread that builds one tensor at a time. While it does nothing it does not keep the process alive. */
 export class TensorThread {
   private readonly worker = new Worker(SCRIPT);
-  private job: PromiseWithResolvers<Uint8Array> | undefined;
+  private job: PromiseWithResolvers<Uint8Array<ArrayBuffer>> | undefined;
   private ended = false;
 
   constructor() {
@@ -42,13 +42,17 @@ export class TensorThread {
   }
 
   /**
-   * Builds a tensor; not while another job runs. Rejects with a `RenderError`: the refusal of the image, 500 when the
+   * Builds a tensor, in `spare` where it has room; not while another job runs. Rejects with a `RenderError`: the refusal of the image, 500 when the
    * thread breaks, 504 after `timeoutMs`. After the last two it is no longer alive.
    */
-  async run(job: TensorJob, timeoutMs: number): Promise<Uint8Array> {
+  async run(
+    job: TensorJob,
+    timeoutMs: number,
+    spare?: ArrayBuffer,
+  ): Promise<Uint8Array<ArrayBuffer>> {
     // A copy to hand over: the bytes may be part of a larger buffer, which would go along.
     const file = new Uint8Array(job.file);
-    const current = Promise.withResolvers<Uint8Array>();
+    const current = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
     const timer = setTimeout(() => {
       void this.end(
         failure(504, 'TimeoutError', `Processing an image took longer than ${timeoutMs} ms.`),
@@ -56,7 +60,8 @@ export class TensorThread {
     }, timeoutMs);
     this.job = current;
     this.worker.ref();
-    this.worker.postMessage({ ...job, file }, [file.buffer]);
+    const request: ThreadRequest = { job: { ...job, file }, spare };
+    this.worker.postMessage(request, spare === undefined ? [file.buffer] : [file.buffer, spare]);
     if (this.ended) current.reject(ENDED);
     try {
       return await current.promise;

@@ -1,6 +1,7 @@
 import { JsonDocument, type JsonInput, type JsonSpan, parseJson } from '@llm-d/json-document';
 
 import { RenderError } from '../errors.ts';
+import { metadataOf } from './metadata-of.ts';
 
 /** What the caller of an answer expects. */
 export interface AnswerExpectation {
@@ -93,12 +94,27 @@ function normaliseFeatures(
       throw unsupportedAnswer(`lists of unequal length for the ${modality} items`);
     }
   }
-  if (kwargs !== undefined && (hasKwargs || kwargs.isNull())) return undefined;
-  const members = [...features.members()].filter(({ name }) => name !== 'kwargs_data');
-  return {
-    ...Object.fromEntries(members.map(({ name, value }) => [name, value])),
-    kwargs_data: null,
-  };
+  const edits: Record<string, JsonInput> = {};
+  if (!hasKwargs && kwargs?.isNull() !== true) edits['kwargs_data'] = null;
+  if (hasKwargs && features.get('mm_metadata') === undefined) {
+    edits['mm_metadata'] = metadataOfAll(kwargs);
+  }
+  if (Object.keys(edits).length === 0) return undefined;
+  const members = [...features.members()].map(({ name, value }) => [name, value] as const);
+  return { ...Object.fromEntries(members), ...edits };
+}
+
+/** `mm_metadata` of a server that does not know it. */
+function metadataOfAll(kwargs: JsonSpan): JsonInput {
+  return Object.fromEntries(
+    [...kwargs.members()].map(({ name, value }) => [
+      name,
+      [...value.elements()].map((item) => {
+        const blob = item.text();
+        return blob === undefined ? null : metadataOf(blob);
+      }),
+    ]),
+  );
 }
 
 /** Items per modality. */

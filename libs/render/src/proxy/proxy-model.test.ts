@@ -316,6 +316,7 @@ describe('an answer', () => {
 
 describe('normalise: full', () => {
   const full = { normalise: 'full', model: 'org/theirs' } as const;
+  const whole = { ...media, kwargs_data: { image: ['b'] }, mm_metadata: { image: ['m'] } };
   it.each([
     {
       name: 'features missing',
@@ -334,9 +335,18 @@ describe('normalise: full', () => {
       wanted: { ...object, model: 'mine', features: { ...media, kwargs_data: null } },
     },
     {
-      name: 'kwargs_data there',
+      name: 'mm_metadata missing',
       answer: { ...object, features: { ...media, kwargs_data: { image: ['b'] } } },
-      wanted: { ...object, model: 'mine', features: { ...media, kwargs_data: { image: ['b'] } } },
+      wanted: {
+        ...object,
+        model: 'mine',
+        features: { ...media, kwargs_data: { image: ['b'] }, mm_metadata: { image: [null] } },
+      },
+    },
+    {
+      name: 'nothing',
+      answer: { ...object, features: whole },
+      wanted: { ...object, model: 'mine', features: whole },
     },
   ])('repairs $name', async ({ answer, wanted }) => {
     const proxy = await proxyTo([{ json: answer }], full);

@@ -264,6 +264,7 @@ class UpstreamAnswer implements AnswerReceiver {
     this.sink.start(status, [
       ...['content-type', this.header('content-type') ?? 'application/json', ...headers],
       ...['x-render-mode', 'proxy', 'x-render-upstream', String(this.upstream.index)],
+      ...['x-render-cache', 'off'],
     ]);
   }
 

@@ -1,13 +1,14 @@
 import { type EncodeGate } from '../encode-gate.ts';
 import { badRequest } from '../errors.ts';
 import { type RenderCache } from '../render-cache.ts';
+import { type RenderCaller } from '../render-notes.ts';
 import { NativeEngine, nativeLibrary } from './native-engine.ts';
 import { ScriptEngine } from './script-engine.ts';
 import { type Encoded, type TokenizerChoice, type TokenizerEngine } from './tokenizer-engine.ts';
+import { WordCache } from './word-cache.ts';
 
 /** Shorter texts take about a millisecond and do not wait for long ones. */
 const SHORT_TEXT_CHARACTERS = 8192;
-const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /** Where long texts wait, and known ones are remembered. */
 export interface TokenizerWorkers {
@@ -15,17 +16,36 @@ export interface TokenizerWorkers {
   readonly cache: RenderCache;
 }
 
+/** Whether texts with special tokens start with the one of the beginning: `auto` leaves it to the tokenizer's own rule. */
+export type BosPolicy = 'auto' | 'always' | 'never';
+
+/** How a tokenizer is loaded. */
+export interface TokenizerOptions {
+  readonly choice?: TokenizerChoice | undefined;
+  readonly bos?: BosPolicy | undefined;
+  /** Text of the token of the beginning. */
+  readonly bosToken?: string | undefined;
+}
+
 /** Tells tokenizers apart in the cache that they share. */
 let tokenizers = 0;
 
-/** The tokenizer of a profile. Encoding never runs on the event loop. */
+/** The tokenizer of a profile. Nothing that takes long runs on the event loop. */
 export class Tokenizer {
   private readonly engine: TokenizerEngine;
   private readonly size: number;
   private readonly workers: TokenizerWorkers;
   private readonly scope = `${++tokenizers}`;
 
-  private constructor(engine: TokenizerEngine, size: number, workers: TokenizerWorkers) {
+  private readonly bos: BosRule | undefined;
+
+  private constructor(
+    engine: TokenizerEngine,
+    size: number,
+    workers: TokenizerWorkers,
+    bos: BosRule | undefined,
+  ) {
+    this.bos = bos;
     this.engine = engine;
     this.size = size;
     this.workers = workers;
@@ -35,34 +55,42 @@ export class Tokenizer {
   static async load(
     definition: string,
     workers: TokenizerWorkers,
-    choice: TokenizerChoice = 'auto',
+    { choice = 'auto', bos = 'auto', bosToken }: TokenizerOptions = {},
   ): Promise<Tokenizer> {
     const engine = await loadEngine(definition, choice);
-    return new Tokenizer(engine, await engine.size(), workers);
+    const rule = bos === 'auto' ? undefined : await bosRule(engine, bos, bosToken);
+    return new Tokenizer(engine, await engine.size(), workers, rule);
   }
 
   /** Ids of a text. A lone surrogate has no bytes to tokenize and is refused, as upstream does. */
   async encode(
     text: string,
-    options: {
+    options: RenderCaller & {
       readonly addSpecialTokens: boolean;
       readonly withOffsets?: boolean;
-      /** A text that waits for its turn is dropped when it aborts. */
-      readonly signal?: AbortSignal | undefined;
     },
   ): Promise<Encoded> {
-    if (LONE_SURROGATE.test(text)) {
+    if (!text.isWellFormed()) {
       throw badRequest('the text holds a lone surrogate, which has no UTF-8 form');
     }
-    const { addSpecialTokens, withOffsets = false, signal } = options;
+    const { addSpecialTokens, withOffsets = false, signal, notes, tenant = '' } = options;
     if (text === '' && !addSpecialTokens) {
       return { ids: new Uint32Array(), offsets: withOffsets ? [] : undefined };
     }
     const { cache, gate } = this.workers;
-    const encode = () => this.engine.encode(text, addSpecialTokens, withOffsets);
-    return cache.encoded(`${this.scope} ${addSpecialTokens} ${withOffsets}`, text, () =>
-      text.length <= SHORT_TEXT_CHARACTERS ? encode() : gate.run(encode, signal),
-    );
+    const scope = `${this.scope} ${addSpecialTokens} ${withOffsets} ${tenant}`;
+    const encode = async () => {
+      const encoded = await this.engine.encode(text, addSpecialTokens, withOffsets);
+      return addSpecialTokens && this.bos !== undefined ? withBos(encoded, this.bos) : encoded;
+    };
+    const inTurn = () =>
+      text.length <= SHORT_TEXT_CHARACTERS ? encode() : gate.run(encode, signal);
+    const startedAt = performance.now();
+    try {
+      return await cache.encoded(scope, text, inTurn, notes);
+    } finally {
+      notes?.spent('tokenize', startedAt);
+    }
   }
 
   /** Text of ids, special tokens included; unknown ids give nothing. */
@@ -82,9 +110,35 @@ export class Tokenizer {
   }
 }
 
+/** What becomes of the first token of a text with special tokens. */
+interface BosRule {
+  readonly policy: Exclude<BosPolicy, 'auto'>;
+  readonly id: number;
+}
+
+async function bosRule(
+  engine: TokenizerEngine,
+  policy: Exclude<BosPolicy, 'auto'>,
+  token: string | undefined,
+): Promise<BosRule> {
+  const ids = token === undefined ? [] : [...(await engine.encode(token, false, false)).ids];
+  const [id, other] = ids;
+  if (id === undefined || other !== undefined) {
+    throw new Error(`bos: ${policy}: tokenizer_config.json has no bos_token that is one token`);
+  }
+  return { policy, id };
+}
+
+function withBos({ ids, offsets }: Encoded, { policy, id }: BosRule): Encoded {
+  const hasBos = ids[0] === id;
+  if (hasBos === (policy === 'always')) return { ids, offsets };
+  if (hasBos) return { ids: ids.subarray(1), offsets: offsets?.slice(1) };
+  return { ids: Uint32Array.of(id, ...ids), offsets: offsets && [[0, 0], ...offsets] };
+}
+
 async function loadEngine(definition: string, choice: TokenizerChoice): Promise<TokenizerEngine> {
   const library = choice === 'javascript' ? undefined : await nativeLibrary(choice === 'native');
   return library === undefined
     ? ScriptEngine.load(definition)
-    : new NativeEngine(library.Tokenizer.fromString(definition));
+    : new NativeEngine(library.Tokenizer.fromString(definition), WordCache.for(definition));
 }
