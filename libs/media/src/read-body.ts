@@ -87,8 +87,7 @@ function drained(
     }
     // Not its async iterator, which costs several promises for each piece.
     const fail = (error: unknown): void => {
-      reject(error);
-      discard(source);
+      source.destroy(error as Error);
     };
     source.on('data', (chunk: Buffer) => {
       try {
