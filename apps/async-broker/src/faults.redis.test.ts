@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, jest } from '@jest/globals';
+import { Queue } from 'bullmq';
+import { Redis } from 'ioredis';
 import { startTcpRelay } from '@llm-d/testing';
 import { Rig, until } from './testing.ts';
 
@@ -24,7 +26,7 @@ const untilEmpty = (rig: Rig): Promise<void> =>
 
 describe('tickets and records that disagree', () => {
   it.concurrent(
-    'worker dies after finish, before the ticket is done: nothing runs again',
+    'F6 worker dies after finish, before the ticket is done: nothing runs again',
     async () => {
       await using rig = await Rig.open({ isStarted: false });
       const ref = await rig.submit();
@@ -53,7 +55,7 @@ describe('tickets and records that disagree', () => {
     expect(await stored(rig, ref)).toBe('other');
   });
 
-  it.concurrent('body key expired early: 502 body lost, counted, and no dispatch', async () => {
+  it.concurrent('F31 body key expired early: 502 body lost, counted, and no dispatch', async () => {
     await using rig = await Rig.open({ isStarted: false });
     const ref = await rig.submit({ id: 'x' });
     const [, key = ''] =
@@ -66,15 +68,21 @@ describe('tickets and records that disagree', () => {
     expect(await rig.metric(counter)).toBe(1);
   });
 
-  it.concurrent('lane removed from the configuration with a backlog: still served', async () => {
-    await using rig = await Rig.open({ isStarted: false, config: { lanes: [{ name: 'lane-b' }] } });
-    const before = await Rig.producer(rig, 'lane-a');
-    const result = await before.submit(rig.submission());
-    await before.close();
-    await rig.start();
-    if (!('generation' in result)) throw new Error(result.kind);
-    expect(await rig.outcome(result)).toMatchObject({ status: 200 });
-  });
+  it.concurrent(
+    'F30 lane removed from the configuration with a backlog: still served',
+    async () => {
+      await using rig = await Rig.open({
+        isStarted: false,
+        config: { lanes: [{ name: 'lane-b' }] },
+      });
+      const before = await Rig.producer(rig, 'lane-a');
+      const result = await before.submit(rig.submission());
+      await before.close();
+      await rig.start();
+      if (!('generation' in result)) throw new Error(result.kind);
+      expect(await rig.outcome(result)).toMatchObject({ status: 200 });
+    },
+  );
 
   it.concurrent('P3: ids that are words of BullMQ run like others', async () => {
     await using rig = await Rig.open();
@@ -95,7 +103,7 @@ describe('tickets and records that disagree', () => {
     expect(rig.upstream.calls).toHaveLength(ids.length);
   });
 
-  it.concurrent('two POSTs of the same id at the same instant: one run', async () => {
+  it.concurrent('F27 two POSTs of the same id at the same instant: one run', async () => {
     await using rig = await Rig.open();
     const both = await Promise.all([rig.submit({ id: 'same' }), rig.submit({ id: 'same' })]);
     expect(both.map(({ kind }) => kind).toSorted()).toEqual(['live', 'new']);
@@ -104,48 +112,70 @@ describe('tickets and records that disagree', () => {
     expect(rig.upstream.calls).toHaveLength(1);
   });
 
-  it.concurrent('DELETE races with finish: gone either way, never a result after it', async () => {
-    await using rig = await Rig.open();
-    for (let round = 0; round < 40; round += 1) {
-      const ref = await rig.submit();
-      await sleep(round % 8);
-      await rig.broker.cancel(ref);
-      expect(await rig.broker.fetch(ref)).toEqual({ kind: 'unknown' });
-    }
-    await untilEmpty(rig);
-  });
+  it.concurrent(
+    'F26 DELETE races with finish: gone either way, never a result after it',
+    async () => {
+      await using rig = await Rig.open();
+      for (let round = 0; round < 40; round += 1) {
+        const ref = await rig.submit();
+        await sleep(round % 8);
+        await rig.broker.cancel(ref);
+        expect(await rig.broker.fetch(ref)).toEqual({ kind: 'unknown' });
+      }
+      await untilEmpty(rig);
+    },
+  );
 });
 
-describe('a request that kills its workers (poison, P11 to P13)', () => {
-  it.concurrent('ends with 502 at the sixth stall, and the next one runs', async () => {
-    await using rig = await Rig.open({ isStarted: false });
-    const ref = await rig.submit();
-    const closings: Promise<void>[] = [];
-    for (let stall = 0; stall < 6; stall += 1) {
-      const dying = await Rig.producer(rig, rig.lane);
-      const { promise: taken, resolve: take } = Promise.withResolvers<void>();
-      const handle = (): Promise<never> => {
-        take();
-        return new Promise(() => {});
-      };
-      const options = { lane: rig.lane, handle, lockMs: 300, stalledIntervalMs: 100 };
-      const worker = await dying.openLaneWorker(options, AbortSignal.timeout(10_000));
-      await taken;
-      // Its connections end in the middle of the work, as those of a process that is killed.
-      await dying.close();
-      closings.push(worker.close());
-    }
-    await rig.start();
-    expect(await rig.outcome(ref)).toMatchObject({ kind: 'error', code: 'INFERENCE_ERROR' });
-    expect(rig.upstream.calls).toHaveLength(0);
-    expect(await rig.outcome(await rig.submit())).toMatchObject({ status: 200 });
-    await Promise.all(closings);
-  });
+/** As buttons of a board do: the failed ticket is in the queue again, and somebody takes it. */
+async function retryByHand(rig: Rig): Promise<void> {
+  const connection = new Redis(rig.redis.url, { maxRetriesPerRequest: null });
+  const options = { connection, prefix: `{ab:${rig.lane}}`, skipMetasUpdate: true };
+  const queue = new Queue(rig.lane, options);
+  const [job] = await queue.getFailed();
+  await job?.retry();
+  await until(async () => (await queue.getJobCountByTypes('wait', 'prioritized', 'active')) === 0);
+  expect(job).toBeDefined();
+  await queue.close();
+  connection.disconnect();
+}
+
+describe('a request that kills its workers (F7, P11 to P13)', () => {
+  it.concurrent(
+    'ends with 502 at the sixth stall, also when its ticket is retried by hand, and the next one runs',
+    async () => {
+      await using rig = await Rig.open({ isStarted: false });
+      const ref = await rig.submit();
+      const closings: Promise<void>[] = [];
+      for (let stall = 0; stall < 6; stall += 1) {
+        const dying = await Rig.producer(rig, rig.lane);
+        const { promise: taken, resolve: take } = Promise.withResolvers<void>();
+        const handle = (): Promise<never> => {
+          take();
+          return new Promise(() => {});
+        };
+        const options = { lane: rig.lane, handle, lockMs: 300, stalledIntervalMs: 100 };
+        const worker = await dying.openLaneWorker(options, AbortSignal.timeout(10_000));
+        await taken;
+        // Its connections end in the middle of the work, as those of a process that is killed.
+        await dying.close();
+        closings.push(worker.close());
+      }
+      await rig.start();
+      const ended = { kind: 'error', code: 'INFERENCE_ERROR' };
+      expect(await rig.outcome(ref)).toMatchObject(ended);
+      await retryByHand(rig);
+      expect(rig.upstream.calls).toHaveLength(0);
+      expect(await rig.outcome(await rig.submit())).toMatchObject({ status: 200 });
+      expect(await rig.outcome(ref)).toMatchObject(ended);
+      await Promise.all(closings);
+    },
+  );
 });
 
 describe('Redis that fails', () => {
   it.concurrent(
-    'restarts: what runs is stored, what waits runs after it (P15 to P17)',
+    'F9 restarts: what runs is stored, what waits runs after it (P15 to P17)',
     async () => {
       const { answer, free } = heldAnswer();
       await using rig = await Rig.open({
@@ -182,7 +212,7 @@ describe('Redis that fails', () => {
   });
 
   it.concurrent(
-    'is full: results wait in the worker and are stored when there is room (P7)',
+    'F13 is full: results wait in the worker and are stored when there is room (P7)',
     async () => {
       const { answer, free } = heldAnswer();
       await using rig = await Rig.open({ script: answer });

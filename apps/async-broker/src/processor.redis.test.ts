@@ -60,7 +60,7 @@ describe('a request that runs (4.8)', () => {
     });
   });
 
-  it.concurrent('4xx of the model server are results and not repeated', async () => {
+  it.concurrent('F21 4xx of the model server are results and not repeated', async () => {
     await using rig = await Rig.open({ script: text(404, 'no such model') });
     expect(await rig.outcome(await rig.submit())).toMatchObject(response(404, 'no such model'));
     expect(rig.upstream.calls).toHaveLength(1);
@@ -110,7 +110,7 @@ describe('an attempt that fails', () => {
   });
 
   it.concurrent(
-    'gateway refused until the deadline: the last status is the result (table 5)',
+    'gateway refused until the deadline: the last status is the result (F19)',
     async () => {
       await using rig = await Rig.open({ script: text(503, 'busy') });
       const outcome = await rig.outcome(await rig.submit({ timeoutMs: 3_000 }));
@@ -128,7 +128,7 @@ describe('an attempt that fails', () => {
   );
 
   it.concurrent(
-    'gateway connection refused: repeated until the deadline, then 504 (table 5)',
+    'gateway connection refused: repeated until the deadline, then 504 (F20)',
     async () => {
       await using rig = await Rig.open();
       await rig.upstream.close();
@@ -145,17 +145,14 @@ describe('an attempt that fails', () => {
     expect(await rig.outcome(await rig.submit())).toMatchObject({ code: 'INFERENCE_ERROR' });
   });
 
-  it.concurrent(
-    'model server hangs: the attempt timeout ends it with 504 (table 5, P31)',
-    async () => {
-      await using rig = await Rig.open({
-        config: { dispatch: { attempt_timeout: '200ms', slots: 1 } },
-        script: [{ beforeHeaders: 'hang' }, { json: {} }],
-      });
-      expect(await rig.outcome(await rig.submit())).toMatchObject({ code: 'DEADLINE_EXCEEDED' });
-      expect(await rig.outcome(await rig.submit())).toMatchObject({ status: 200 });
-    },
-  );
+  it.concurrent('model server hangs: the attempt timeout ends it with 504 (F22, P31)', async () => {
+    await using rig = await Rig.open({
+      config: { dispatch: { attempt_timeout: '200ms', slots: 1 } },
+      script: [{ beforeHeaders: 'hang' }, { json: {} }],
+    });
+    expect(await rig.outcome(await rig.submit())).toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+    expect(await rig.outcome(await rig.submit())).toMatchObject({ status: 200 });
+  });
 
   it.concurrent(
     'model server hangs beyond the deadline of the request: 504 at the deadline',
@@ -183,7 +180,7 @@ describe('a cancellation (4.12)', () => {
   });
 
   it.concurrent(
-    'DELETE during the dispatch: the call is aborted within a second, the outcome dropped',
+    'DELETE during the dispatch: the call is aborted within a second, the outcome dropped, and its ticket ends by itself (P25)',
     async () => {
       await using rig = await Rig.open({ script: { beforeHeaders: 'hang' } });
       const ref = await rig.submit();
@@ -292,21 +289,27 @@ describe('the gates', () => {
     },
   );
 
-  it.concurrent('pause a lane as long as a saturated gateway asks', async () => {
-    const headers = { 'retry-after': '2', 'x-llm-d-request-dropped-reason': 'rejected-saturated' };
-    await using rig = await Rig.open({ script: [{ status: 429, headers }, { json: {} }] });
-    await rig.submit();
-    await rig.upstream.received(0);
-    const refusedAt = performance.now();
-    await until(
-      async () => (await rig.metric('llm_d_async_broker_lane_paused{lane="lane-a"}')) === 1,
-    );
-    await rig.outcome(await rig.submit());
-    expect(performance.now() - refusedAt).toBeGreaterThan(1_900);
-  });
+  it.concurrent(
+    'pause a lane as long as a saturated gateway asks, without a limiter of BullMQ (P26, P27)',
+    async () => {
+      const headers = {
+        'retry-after': '2',
+        'x-llm-d-request-dropped-reason': 'rejected-saturated',
+      };
+      await using rig = await Rig.open({ script: [{ status: 429, headers }, { json: {} }] });
+      await rig.submit();
+      await rig.upstream.received(0);
+      const refusedAt = performance.now();
+      await until(
+        async () => (await rig.metric('llm_d_async_broker_lane_paused{lane="lane-a"}')) === 1,
+      );
+      await rig.outcome(await rig.submit());
+      expect(performance.now() - refusedAt).toBeGreaterThan(1_900);
+    },
+  );
 });
 
-describe('readiness (4.14)', () => {
+describe('readiness (4.14, F14)', () => {
   it.concurrent.each([
     {
       name: 'a wrong eviction policy',

@@ -1,19 +1,17 @@
--- KEYS: upstream's counter of one tenant. ARGV: 1 'acquire', 'renew' or 'release', 2 its life in seconds, 3 how many,
--- 4 limit. Answers how many places were taken.
-local counter, what, life, count = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
+-- KEYS: upstream's counter of one tenant. ARGV: 1 its life in seconds, 2 limit or '', 3 how many places are wanted; below 0:
+-- how many are given back. Answers how many were taken. Without a limit none is: a renewal.
+local counter, limit, wanted = KEYS[1], ARGV[2], tonumber(ARGV[3])
 local held = tonumber(redis.call('GET', counter) or 0)
 local taken = 0
-if what == 'acquire' then
-  taken = math.max(0, math.min(count, tonumber(ARGV[4]) - held))
-  held = held + taken
-  if taken > 0 then
-    redis.call('INCRBY', counter, taken)
-  end
-elseif what == 'release' and held > 0 then
-  held = held - math.min(count, held)
-  redis.call('SET', counter, held, 'KEEPTTL')
+if limit ~= '' then
+  taken = math.max(0, math.min(wanted, tonumber(limit) - held))
+elseif wanted < 0 then
+  taken = math.max(wanted, -held)
 end
-if taken > 0 or (what ~= 'acquire' and held > 0) then
-  redis.call('EXPIRE', counter, life)
+if taken ~= 0 then
+  redis.call('INCRBY', counter, taken)
+end
+if held + taken > 0 then
+  redis.call('EXPIRE', counter, ARGV[1])
 end
 return taken

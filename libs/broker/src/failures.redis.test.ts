@@ -14,7 +14,7 @@ import { type Broker } from './broker.ts';
 import { type LaneWorker } from './lane-worker.ts';
 import { accept, answer, type BrokerBench, brokerBench, soon, submission } from './testing.ts';
 
-// Rows of the failure table 5 (F1 is its first) that concern Redis as a whole and the way to it.
+// Rows of the failure table 5, counted from F1, that concern Redis as a whole and the way to it.
 let bench: BrokerBench;
 let broker: Broker;
 

@@ -4,6 +4,7 @@ import { type QuotaLease } from './dispatch.ts';
 import { Gathering } from './gathering.ts';
 import { type Guard } from './guard.ts';
 import { quotaCounterKey, quotaKey } from './keys.ts';
+import { type CompatCounters } from './options.ts';
 import { runScript } from './script.ts';
 import { type Settings } from './settings.ts';
 
@@ -37,10 +38,15 @@ export class Quota {
     this.#guard = core.guard;
     this.#settings = core.settings;
     this.#onError = core.onError;
+    const { records } = core.connections;
     this.#acquiring = new Gathering((tenant, tokens) =>
-      this.#take(this.#keyOf(tenant), tokens, this.#settings.tenant(tenant).concurrency),
+      this.#lease(this.#keyOf(tenant), tokens, this.#settings.tenant(tenant).concurrency),
     );
-    this.#releasing = new Gathering((key, tokens) => this.#giveBack(key, tokens));
+    this.#releasing = new Gathering(async (key, tokens) => {
+      const { compatCounters } = this.#settings;
+      if (compatCounters) await this.#count(key, compatCounters, -tokens.length);
+      else await core.guard.run('quota', () => records.zrem(key, ...tokens));
+    });
   }
 
   /** See `Dispatch.acquireQuota`; never rejects. */
@@ -83,7 +89,7 @@ export class Quota {
   async #renew(): Promise<void> {
     const held = Map.groupBy(this.#held.keys(), (token) => this.#held.get(token) ?? '');
     try {
-      await Promise.all([...held].map(([key, tokens]) => this.#keep(key, tokens)));
+      await Promise.all([...held].map(([key, tokens]) => this.#lease(key, tokens)));
     } catch (error) {
       this.#report(error);
     }
@@ -94,38 +100,27 @@ export class Quota {
     return compatCounters ? quotaCounterKey(compatCounters.attribute, tenant) : quotaKey(tenant);
   }
 
-  /** Takes places for the first of the tokens, up to the limit; answers how many. */
-  #take(key: string, tokens: readonly string[], limit: number): Promise<number> {
-    return this.#settings.compatCounters
-      ? this.#count(key, 'acquire', tokens, limit)
-      : this.#lease(key, tokens, limit);
+  /** Leases the first of the tokens, up to the limit, or all without one; answers how many. */
+  async #lease(key: string, tokens: readonly string[], limit?: number): Promise<number> {
+    const { compatCounters } = this.#settings;
+    return compatCounters
+      ? await this.#count(key, compatCounters, tokens.length, limit)
+      : Number(await this.#run('quota', key, [leaseMs, limit ?? '', ...tokens]));
   }
 
-  /** Holds on to the places of the tokens. */
-  async #keep(key: string, tokens: readonly string[]): Promise<void> {
-    if (this.#settings.compatCounters) await this.#count(key, 'renew', tokens);
-    else await this.#lease(key, tokens);
+  /** Takes places of a counter, up to the limit; without one it keeps it, or gives back what is below 0. */
+  async #count(
+    key: string,
+    { windowSeconds }: CompatCounters,
+    places: number,
+    limit?: number,
+  ): Promise<number> {
+    return Number(await this.#run('counter', key, [windowSeconds, limit ?? '', places]));
   }
 
-  async #giveBack(key: string, tokens: readonly string[]): Promise<void> {
+  #run(script: 'quota' | 'counter', key: string, args: readonly (string | number)[]) {
     const { records } = this.#connections;
-    if (this.#settings.compatCounters) await this.#count(key, 'release', tokens);
-    else await this.#guard.run('quota', () => records.zrem(key, ...tokens));
-  }
-
-  /** Leases the first of the tokens, up to the limit, or all without one. */
-  #lease(key: string, tokens: readonly string[], limit?: number): Promise<number> {
-    return this.#run('quota', key, [leaseMs, limit ?? '', ...tokens]);
-  }
-
-  #count(key: string, what: string, { length }: readonly string[], limit = 0): Promise<number> {
-    const life = this.#settings.compatCounters?.windowSeconds ?? 0;
-    return this.#run('counter', key, [what, life, length, limit]);
-  }
-
-  async #run(script: 'quota' | 'counter', key: string, args: (string | number)[]): Promise<number> {
-    const { records } = this.#connections;
-    return Number(await this.#guard.run('quota', () => runScript(records, script, [key], args)));
+    return this.#guard.run('quota', () => runScript(records, script, [key], args));
   }
 
   #report(error: unknown): void {

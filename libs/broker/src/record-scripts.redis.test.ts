@@ -152,7 +152,7 @@ describe('4.4 admit', () => {
     }
   });
 
-  it('two at the same instant: one NEW, one LIVE, one ticket (failure table)', async () => {
+  it('two at the same instant: one NEW, one LIVE, one ticket (F27)', async () => {
     const both = await Promise.all([accept(broker, { id: 'x' }), accept(broker, { id: 'x' })]);
     expect(both.map(({ kind }) => kind).sort()).toEqual(['live', 'new']);
     expect(await tickets()).toBe(1);
@@ -230,7 +230,7 @@ describe('4.4 finish', () => {
     expect(await bench.redis.zcard(tenantOpenKey('team-a'))).toBe(0);
   });
 
-  it('ALREADY: the first outcome stays (I2), also against a later deadline', async () => {
+  it('ALREADY: the first outcome stays (I2, F23), also against a later deadline', async () => {
     const ref = await accept(broker);
     await broker.dispatch.finish(ref, 'one', answer('first'));
     expect(await broker.dispatch.finish(ref, 'two', answer('second'))).toBe('already');
@@ -238,7 +238,7 @@ describe('4.4 finish', () => {
     expect(await broker.fetch(ref)).toMatchObject({ outcome: answer('first') });
   });
 
-  it('GONE: recreates nothing after a DELETE (failure table: DELETE races with finish)', async () => {
+  it('GONE: recreates nothing after a DELETE (F26)', async () => {
     const ref = await accept(broker);
     await broker.dispatch.begin(ref, 't');
     expect(await broker.cancel(ref)).toBe('active');

@@ -85,7 +85,7 @@ describe('4.15 sweeper', () => {
     expect(await sweep()).toBe(0);
   });
 
-  it('adds a ticket that was lost, after 10 s (failure table: before `add`, ticket deleted in a UI)', async () => {
+  it('adds a ticket that was lost, after 10 s (F2, F32)', async () => {
     const ref = await accept(broker);
     await bench.redis.del('{ab:a}:a:prioritized', `{ab:a}:a:${jobIdOf(ref)}`);
     expect(await sweep()).toBe(0);

@@ -30,12 +30,12 @@ async function work(options: Partial<LaneWorkerOptions> & Pick<LaneWorkerOptions
   return worker;
 }
 
-/** Runs what is in a lane, one after the other, and resolves with the order of ids. */
-async function drain(count: number, lane = 'a'): Promise<string[]> {
+/** Runs what is in a lane, one after the other unless told otherwise, and resolves with the order of ids. */
+async function drain(count: number, lane = 'a', concurrency = 1): Promise<string[]> {
   const order: string[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   await work({
-    lane,
+    ...{ lane, concurrency },
     handle: async (ticket) => {
       order.push(ticket.id);
       await broker.dispatch.finish(ticket, '', answer('{}'));
@@ -153,14 +153,17 @@ describe('4.5 slots of a process', () => {
 });
 
 describe('4.7 a worker of a lane', () => {
-  it('leaves nothing of a finished ticket, and caps the stream of events (P5, P6)', async () => {
+  it('leaves nothing of a finished ticket but its lane (P34), and caps the stream of events (P5, P6)', async () => {
     for (let part = 0; part < 15; part += 1) {
       await Promise.all(Array.from({ length: 100 }, () => accept(broker)));
     }
-    await drain(1_500);
+    await drain(1_500, 'a', 50);
     await workers[0]?.untilIdle(soon());
     await workers[0]?.close();
-    expect(await bench.redis.keys('{ab:a}:a:r~*')).toEqual([]);
+    const left = (await bench.redis.keys('{ab:a}*')).map((key) => key.replace('{ab:a}:', ''));
+    const ofLane = ['a:meta', 'a:id', 'a:events', 'a:pc', 'a:marker', 'a:stalled-check', 'edf'];
+    const metrics = ['a:metrics:completed', 'a:metrics:completed:data'];
+    expect(left.filter((key) => ![...ofLane, ...metrics].includes(key))).toEqual([]);
     expect(await bench.redis.xlen('{ab:a}:a:events')).toBeLessThan(1_500);
     expect(await bench.redis.hget('{ab:a}:a:meta', 'opts.maxLenEvents')).toBe('1000');
     expect(await broker.backlog('a')).toEqual({ waiting: 0, active: 0, delayed: 0, open: 0 });
@@ -262,8 +265,13 @@ describe('4.7 a worker of a lane', () => {
     expect(await seen.promise).toBe(reason);
   });
 
-  it('a worker that dies again and again: INFERENCE_ERROR (P11, P13)', async () => {
+  it('a worker that dies again and again: INFERENCE_ERROR (P11, P13), and failed tickets do not pile up (P30)', async () => {
     const ref = await accept(broker);
+    const failed = '{ab:a}:a:failed';
+    for (let n = 1; n <= 1_100; n += 1) {
+      void bench.redis.hset(`{ab:a}:a:old-${n}`, 'data', '{}');
+      void bench.redis.zadd(failed, Date.now() - n, `old-${n}`);
+    }
     // As BullMQ leaves it after the last stall that it allows.
     await bench.redis.hset(
       `{ab:a}:a:${jobIdOf(ref)}`,
@@ -274,6 +282,28 @@ describe('4.7 a worker of a lane', () => {
     await work({ handle: () => Promise.reject(new Error('must not run')) });
     const outcome = { kind: 'error', code: 'INFERENCE_ERROR' };
     expect(await ended).toMatchObject({ kind: 'ready', outcome });
+    expect(await bench.redis.zcard(failed)).toBe(1_000);
+    expect(await bench.redis.keys('{ab:a}:a:old-*')).toHaveLength(999);
+  });
+
+  it('keeps the order over a pause (P28)', async () => {
+    const order: string[] = [];
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const worker = await work({
+      concurrency: 1,
+      handle: async (ticket) => {
+        await broker.dispatch.finish(ticket, '', answer('{}'));
+        if (order.push(ticket.id) === 3) resolve();
+        return done;
+      },
+    });
+    worker.pause();
+    await accept(broker, { id: 'late', timeoutMs: 60_000 });
+    await accept(broker, { id: 'soon', timeoutMs: 20_000 });
+    await accept(broker, { id: 'mid', timeoutMs: 40_000 });
+    worker.resume();
+    await promise;
+    expect(order).toEqual(['soon', 'mid', 'late']);
   });
 
   it('ignores a job that somebody else put into the queue', async () => {

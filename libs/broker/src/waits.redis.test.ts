@@ -123,7 +123,7 @@ describe('4.11 a held wait', () => {
     expect(await waiters(ref)).toBe(0);
   });
 
-  it('a DELETE ends it', async () => {
+  it('a DELETE ends it, although its ticket is gone (P8)', async () => {
     const ref = await accept(broker, { mode: 'wait' });
     const held = wait(ref);
     await subscribed();
@@ -147,7 +147,7 @@ describe('4.11 a held wait', () => {
 describe('4.12 a client that leaves', () => {
   const leave = (ref: RequestRef) => wait(ref, { signal: AbortSignal.abort() });
 
-  it('cancels what a wait queued', async () => {
+  it('cancels what a wait queued (F24)', async () => {
     const ref = await accept(broker, { mode: 'wait' });
     expect(await leave(ref)).toEqual({ kind: 'left' });
     expect(await broker.fetch(ref)).toMatchObject({ outcome: { code: 'CANCELLED' } });
@@ -161,7 +161,7 @@ describe('4.12 a client that leaves', () => {
     expect(await broker.fetch(ref)).toMatchObject({ kind: 'pending' });
   });
 
-  it('ends what runs as CANCELLED, and tells the worker of another process in 100 ms', async () => {
+  it('ends what runs as CANCELLED, and tells the worker of another process in 100 ms (F25)', async () => {
     const other = await bench.open();
     const told = Promise.withResolvers<unknown>();
     other.dispatch.onCancel((ref, reason) => told.resolve({ ref, reason }));
@@ -200,7 +200,7 @@ describe('4.12 a client that leaves', () => {
 });
 
 describe('4.11 lost messages', () => {
-  it('the sweep finds within 2 s what no message told (failure table)', async () => {
+  it('the sweep finds within 2 s what no message told (F17)', async () => {
     const ref = await accept(broker, { mode: 'wait' });
     const held = wait(ref);
     await subscribed();
@@ -228,7 +228,7 @@ describe('4.11 lost messages', () => {
     expect(await heldAgain).toMatchObject({ kind: 'ready' });
   });
 
-  it('a wait outlives a restart of Redis with its append-only file (failure table)', async () => {
+  it('a wait outlives a restart of Redis with its append-only file (F9)', async () => {
     const ref = await accept(broker, { mode: 'wait' });
     const held = wait(ref);
     await subscribed();
@@ -241,8 +241,11 @@ describe('4.11 lost messages', () => {
 });
 
 describe('4.11 many waits', () => {
-  it('2,000 of one process share one subscription, and each gets its own result', async () => {
+  it('2,000 of one process share one subscription, each gets its own result, and no listener leaks (P32)', async () => {
     const count = 2_000;
+    const warnings: string[] = [];
+    const note = ({ name }: Error): void => void warnings.push(name);
+    process.on('warning', note);
     const refs: RequestRef[] = [];
     // In parts, so that no call stands behind 2,000 others for its 2 s.
     for (let from = 0; from < count; from += 100) {
@@ -267,5 +270,7 @@ describe('4.11 many waits', () => {
     );
     expect(texts).toEqual(refs.map(({ id }) => id));
     expect(broker.heldWaits).toBe(0);
+    process.off('warning', note);
+    expect(warnings).not.toContain('MaxListenersExceededWarning');
   });
 });

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { parseAllowedDomains } from './domain-rules.ts';
 import { type EndedDownload } from './ended-download.ts';
@@ -288,6 +289,30 @@ describe('the limits of the process', () => {
     expect((await held).code).toBe('media_cancelled');
     expect((await waiting).byteLength).toBe(body.length);
     expect(fetcher.stats().bufferedBytes).toBe(0);
+  });
+
+  it('end a body that broke off while it waited for memory', async () => {
+    await using origin = await startOrigin((request, response) => {
+      if (request.url === '/held') response.write(png);
+      else {
+        response.writeHead(200, { 'content-length': 700 });
+        response.write(png, () => response.destroy());
+      }
+    });
+    const limits = { globalMaxBufferedBytes: 1000, maxRetries: 0 };
+    await using fetcher = loopbackFetcher({ limits });
+    const leaving = new AbortController();
+    const held = failureOf(() =>
+      fetcher.fetch(image(`${origin.base}/held`), optionsWith(), leaving.signal),
+    );
+    while (fetcher.stats().bufferedBytes === 0) await new Promise(setImmediate);
+    const cut = failureOf(() => fetcher.fetch(image(`${origin.base}/`), optionsWith(), never()));
+    // Enough for its end to arrive; less would show nothing.
+    await sleep(50);
+    leaving.abort();
+    expect((await cut).code).toBe('media_truncated');
+    expect((await held).code).toBe('media_cancelled');
+    expect(fetcher.stats()).toMatchObject({ activeDownloads: 0, bufferedBytes: 0 });
   });
 });
 

@@ -80,10 +80,14 @@ function drained(
   take: (chunk: Buffer) => Promise<void> | undefined,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
+    // It broke off while something else was waited for, and will not say so again.
+    if (source.destroyed) {
+      reject(source.errored ?? new Error('the body was closed'));
+      return;
+    }
     // Not its async iterator, which costs several promises for each piece.
     const fail = (error: unknown): void => {
-      reject(error);
-      discard(source);
+      source.destroy(error as Error);
     };
     source.on('data', (chunk: Buffer) => {
       try {

@@ -16,6 +16,9 @@ const photo = inRepository('libs/render/src/testdata/images/files/s-1024x768.jpg
 const documents = inRepository('docs');
 const path = '/v1/chat/completions/render';
 
+/** Until code that runs often is compiled. */
+const WARM_UP_REQUESTS = 60;
+
 interface RenderCase {
   readonly name: string;
   readonly body: Buffer;
@@ -64,7 +67,7 @@ function cases(): RenderCase[] {
     },
     {
       name: 'chat, 33k tokens',
-      body: chat(documentation(171_000)),
+      body: chat(documentation(160_000)),
       requests: 20,
       vllm: 67,
       goal: 35,
@@ -94,7 +97,7 @@ async function round(shim: CascadeProcess, { body, requests }: RenderCase): Prom
 async function measure(shim: CascadeProcess, test: RenderCase, rounds: number): Promise<string[]> {
   const answer = await post(shim, test.body);
   const [, ids = ''] = /"token_ids":\[([0-9,]*)\]/.exec(answer.toString('latin1')) ?? [];
-  await round(shim, { ...test, requests: Math.ceil(test.requests / 4) });
+  await round(shim, { ...test, requests: WARM_UP_REQUESTS });
   const figures: number[] = [];
   for (let done = 0; done < rounds; done++) figures.push(await round(shim, test));
   return [

@@ -9,7 +9,7 @@ const bodyOf = (outcome: unknown): string =>
 
 describe('a worker that dies (failure table 5)', () => {
   it.concurrent(
-    'SIGKILL mid-call: the request runs on another worker and has one result',
+    'F5 SIGKILL mid-call: the request runs on another worker and has one result (P14)',
     async () => {
       await using rig = await AsyncRig.open([{ beforeHeaders: 'hang' }, { json: { run: 2 } }]);
       const ref = await rig.submit();
@@ -25,7 +25,7 @@ describe('a worker that dies (failure table 5)', () => {
   );
 
   it.concurrent(
-    'whose event loop stood still (P9, P10): one of two results is kept, both runs end',
+    'whose event loop stood still (P9, P10): one of two results is kept, both runs end (F8)',
     async () => {
       let free = (): void => {};
       const held = new Promise<void>((resolve) => (free = resolve));
@@ -50,7 +50,7 @@ describe('a worker that dies (failure table 5)', () => {
   );
 });
 
-describe('a deploy (4.13, failure table 5)', () => {
+describe('a deploy (4.13, F29)', () => {
   it.concurrent('lets short calls end and hands long ones over in milliseconds', async () => {
     await using rig = await AsyncRig.open(
       [{ json: { run: 1 }, delay: 300 }, { beforeHeaders: 'hang' }, { json: { run: 3 } }],

@@ -143,7 +143,7 @@ describe('a queued request, over all processes', () => {
   });
 });
 
-describe('a coordinator that dies while it holds an answer (failure table 5)', () => {
+describe('a coordinator that dies while it holds an answer (F4)', () => {
   it('cancels nothing: the request is fetched, or waited for, at another one', async () => {
     await stack.configure('decode', { itlMs: 100 });
     const redisUrl = stack.queueRedisUrl;

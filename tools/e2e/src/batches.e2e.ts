@@ -204,9 +204,11 @@ describe('a batch of prompts (C36)', () => {
   });
 
   it('leaves no lease held and no worker down', async () => {
-    const states = await until('workers without work', async () => {
+    // Hand-offs of the client that left are given back after it.
+    const states = await until('workers without work and leases', async () => {
       const now = await stack.states();
-      return now.every(({ running }) => running === 0) ? now : undefined;
+      const isFree = now.every(({ running, leases }) => running === 0 && leases.held === 0);
+      return isFree ? now : undefined;
     });
     for (const state of states) {
       expect(state).toMatchObject({ running: 0, waiting: 0, leases: { held: 0 } });

@@ -83,7 +83,8 @@ export function rawRequest(path: string, plain: Buffer, random: Random): RawRequ
   const version = random.percent(95) ? 'HTTP/1.1' : random.pick(['HTTP/1.0', 'HTTP/2.0', 'X']);
   const target = random.percent(90) ? path : random.pick(targets(path));
   const ending = random.percent(98) ? '\r\n' : '\n';
-  const head = [`${method} ${target} ${version}`, 'host: fuzz', 'connection: close', ...lines];
+  const host = random.percent(97) ? ['host: fuzz'] : [];
+  const head = [`${method} ${target} ${version}`, ...host, 'connection: close', ...lines];
   return { head: Buffer.from(head.join(ending) + ending.repeat(2), 'latin1'), body: sent };
 }
 

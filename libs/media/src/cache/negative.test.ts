@@ -30,6 +30,13 @@ describe('how long a failure is remembered', () => {
 
   it.each<{ code: MediaErrorCode; expected: number | undefined }>([
     { code: 'media_dns_failed', expected: 5 },
+    { code: 'media_connect_failed', expected: 5 },
+    { code: 'media_tls_failed', expected: 5 },
+    { code: 'media_protocol_error', expected: 5 },
+    { code: 'media_truncated', expected: 5 },
+    { code: 'media_redirect_invalid', expected: 60 },
+    { code: 'media_too_many_redirects', expected: 60 },
+    { code: 'media_content_invalid', expected: 60 },
     { code: 'media_timeout', expected: 5 },
     { code: 'media_too_large', expected: 60 },
     { code: 'media_type_not_allowed', expected: 60 },

@@ -82,8 +82,8 @@ function byteFiller({ data, width }: RgbImage, patchSize: number, patch: Uint8Ar
 
 /** Four pixels, which are three words, become a word of each channel. */
 function wordFiller({ data, width }: RgbImage, patchSize: number, patch: Uint8Array): PatchFiller {
-  const input = new Uint32Array(data.buffer, data.byteOffset, data.length >> 2);
-  const output = new Uint32Array(patch.buffer);
+  const input = new Int32Array(data.buffer, data.byteOffset, data.length >> 2);
+  const output = new Int32Array(patch.buffer);
   const frameWords = patchSize ** 2 / WORD_PIXELS;
   const channelWords = FRAMES * frameWords;
   const rowWords = (width / WORD_PIXELS) * CHANNELS;

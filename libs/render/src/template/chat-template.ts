@@ -10,12 +10,14 @@ import { Run, Scope } from './scope.ts';
 /** Statements and loop rounds one rendering may run; real templates need some thousands. */
 const MAX_STEPS = 1_000_000;
 
-/** A chat template, parsed and compiled once; rendering keeps no state. */
+/** A chat template, parsed and compiled once; rendering leaves nothing behind. */
 export class ChatTemplate {
   readonly source: string;
   /** Names the template reads from outside. */
   readonly variables: ReadonlySet<string>;
   private readonly program: TemplateNode;
+  /** As detected; the template does not change. */
+  private readonly formats: Partial<Record<'current' | 'legacy', ContentFormat>> = {};
   private readonly execute: ReturnType<typeof compileBlock>;
 
   /** Throws a `RenderError`: 501 that names the first construct outside the supported set, 400 for an unfinished template. */
@@ -30,7 +32,8 @@ export class ChatTemplate {
 
   /** The content format that the template asks for. */
   contentFormat(legacy = false): ContentFormat {
-    return detectContentFormat(this.program, legacy);
+    const name = legacy ? 'legacy' : 'current';
+    return (this.formats[name] ??= detectContentFormat(this.program, legacy));
   }
 
   /** Renders the template; `maxCharacters` bounds its output. A template that raises gives a 400. */

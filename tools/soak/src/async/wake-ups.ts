@@ -6,8 +6,8 @@ export interface WakeUps {
   readonly p99Ms: number;
 }
 
-/** What a fault leaves behind is over after this. */
-const settledMs = 1_000;
+/** What a fault leaves behind is over after this: of Redis in every process, of a process in its requests. */
+const settledMs = ({ what }: Broken): number => (what.startsWith('redis') ? 5_000 : 1_000);
 
 /** Looks at those answers alone whose whole way lies between two faults. */
 export function wakeUps(journals: {
@@ -20,7 +20,7 @@ export function wakeUps(journals: {
   const times = told.flatMap(({ n, call, says, since, at }) => {
     const from = answeredAt.get(n);
     if (call !== 'wait' || says !== 'outcome' || from === undefined || from < since) return [];
-    const isCalm = broken.every((fault) => at < fault.from || from > fault.to + settledMs);
+    const isCalm = broken.every((fault) => at < fault.from || from > fault.to + settledMs(fault));
     return isCalm && from <= at ? [at - from] : [];
   });
   times.sort((a, b) => a - b);
