@@ -67,7 +67,7 @@ function cases(): RenderCase[] {
     },
     {
       name: 'chat, 33k tokens',
-      body: chat(documentation(160_000)),
+      body: chat(documentation(167_000)),
       requests: 20,
       vllm: 67,
       goal: 35,
