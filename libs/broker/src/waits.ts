@@ -1,4 +1,3 @@
-import { Cluster } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Core, endOverdue, recordScript } from './core.ts';
 import { memberOf, recordKeys } from './keys.ts';
@@ -6,7 +5,6 @@ import { type Messages } from './messages.ts';
 import { type RequestRef } from './names.ts';
 import { type Unknown, type WaitEnd, type WaitOptions, type WaitReady } from './retrieval.ts';
 import { fetchRecord, leaveRecord } from './retrieval-calls.ts';
-import { type RedisLike } from './script.ts';
 
 const sweepMs = 2_000;
 const sweepChunk = 100;
@@ -252,9 +250,9 @@ export class Waits {
         const ref = this.#parked.get(member)?.values().next().value?.ref;
         return ref === undefined ? [] : [{ member, ref }];
       });
-      const states = await readStates(
-        this.#core.connections.records,
-        parked.map(({ ref }) => ref),
+      const { records } = this.#core.connections;
+      const states = await Promise.all(
+        parked.map(({ ref }) => records.hmget(recordKeys(ref)[0], 's', 'g')),
       );
       for (const [index, { member, ref }] of parked.entries()) {
         const [state, generation] = states[index] ?? [];
@@ -265,25 +263,4 @@ export class Waits {
       }
     });
   }
-}
-
-/** State and generation of each record. One pipeline costs a quarter of single commands; a cluster takes none. */
-async function readStates(
-  records: RedisLike,
-  refs: readonly RequestRef[],
-): Promise<(string | null)[][]> {
-  const fields = ['s', 'g'] as const;
-  if (records instanceof Cluster) {
-    return await Promise.all(refs.map((ref) => records.hmget(recordKeys(ref)[0], ...fields)));
-  }
-  const pipeline = records.pipeline();
-  for (const ref of refs) {
-    pipeline.hmget(recordKeys(ref)[0], ...fields);
-  }
-  const answers = (await pipeline.exec()) ?? [];
-  return answers.map(([error, state]) => {
-    if (error !== null) throw error;
-    // What HMGET answers.
-    return state as (string | null)[];
-  });
 }
