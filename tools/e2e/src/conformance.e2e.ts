@@ -45,8 +45,7 @@ async function runSuite(wire: string): Promise<Result[]> {
 }
 
 describe('the conformance suite', () => {
-  // Side by side: a suite waits for the start of coordinators most of the time.
-  it.concurrent.each(['snapshot', 'newest'])(
+  it.each(['snapshot', 'newest'])(
     'is passed on the %s wire',
     async (wire) => {
       const results = await runSuite(wire);
