@@ -12,6 +12,8 @@ export interface CascadeCase {
   readonly parallel: number;
   /** Highest ratio to the bare cascade that issue #4 allows. */
   readonly target: number;
+  /** Highest ratio that issue #3 allows, before there were metrics and traces; measured without log lines too. */
+  readonly quietTarget?: number;
   /** Time between two chunks of a stream; without it they would meet in one read, which tokens of a worker do not. */
   readonly chunkMs?: number;
 }
@@ -115,22 +117,22 @@ const kb = 1024;
 export const cascadeCases = (): CascadeCase[] => [
   makeCase(
     { promptBytes: 2 * kb, tokens: 400 },
-    { name: 'text, 2 KB', requests: 2400, parallel: 8, target: 1.5 },
+    { name: 'text, 2 KB', requests: 2400, parallel: 8, target: 1.5, quietTarget: 1.6 },
   ),
   makeCase(
     { promptBytes: 132 * kb, tokens: 30_000 },
-    { name: 'prompt, 132 KB', requests: 400, parallel: 4, target: 1.3 },
+    { name: 'prompt, 132 KB', requests: 400, parallel: 4, target: 1.3, quietTarget: 1.5 },
   ),
   makeCase(
     { promptBytes: 200, tokens: 400, images: [100 * kb] },
-    { name: 'one image, 100 KB', requests: 1600, parallel: 4, target: 1.2 },
+    { name: 'one image, 100 KB', requests: 1600, parallel: 4, target: 1.2, quietTarget: 1.3 },
   ),
   makeCase(
     { promptBytes: 200, tokens: 1300, images: Array<number>(4).fill(700 * kb) },
-    { name: 'four images, 700 KB', requests: 100, parallel: 2, target: 1.2 },
+    { name: 'four images, 700 KB', requests: 100, parallel: 2, target: 1.2, quietTarget: 1.3 },
   ),
   makeCase(
     { promptBytes: 2 * kb, tokens: 400, events: 200 },
-    { name: 'stream, 200 chunks', requests: 160, parallel: 16, target: 1.2 },
+    { name: 'stream, 200 chunks', requests: 160, parallel: 16, target: 1.2, quietTarget: 1.3 },
   ),
 ];
