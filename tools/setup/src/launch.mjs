@@ -5,7 +5,7 @@ import { prepare, runQuietly } from './prepare.mjs';
 import { planRedis, redisCommands } from './redis-plan.mjs';
 
 const stack = [
-  ...['coordinator', 'render-shim', 'media-fetcher'],
+  ...['coordinator', 'render-shim', 'media-fetcher', 'async-broker'],
   ...['gateway-sim', 'worker-sim', 'local-stack'],
 ];
 

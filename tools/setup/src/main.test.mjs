@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const coordinatorBuild = 'nx run-many -t build -p @llm-d/coordinator';
-const stackBuild = `${coordinatorBuild},@llm-d/render-shim,@llm-d/media-fetcher,@llm-d/gateway-sim,@llm-d/worker-sim,@llm-d/local-stack`;
+const stackBuild = `${coordinatorBuild},@llm-d/render-shim,@llm-d/media-fetcher,@llm-d/async-broker,@llm-d/gateway-sim,@llm-d/worker-sim,@llm-d/local-stack`;
 const install =
   'npm ci --include=dev --include=optional --ignore-scripts --no-audit --no-fund --loglevel=error';
 
