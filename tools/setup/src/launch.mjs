@@ -12,8 +12,11 @@ const stack = [
 /** What each npm script runs, and the packages that must be built for it. */
 const programs = {
   start: { main: 'tools/local-stack/dist/main.js', packages: stack, wantsRedis: true },
-  bench: { main: 'tools/bench/dist/main.js', packages: ['coordinator', 'bench'] },
-  soak: { main: 'tools/soak/dist/main.js', packages: [...stack, 'async-broker', 'soak'] },
+  bench: {
+    main: 'tools/bench/dist/main.js',
+    packages: ['coordinator', 'render-shim', 'gateway-sim', 'bench'],
+  },
+  soak: { main: 'tools/soak/dist/main.js', packages: [...stack, 'soak'] },
   // Starts what is built, at once: building is for those who change something.
   coordinator: {
     main: 'apps/coordinator/dist/main.js',
