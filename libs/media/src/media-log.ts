@@ -29,9 +29,10 @@ export class MediaLog {
   itemEnded(log: LineLog, item: EndedItem, more: object = {}): void {
     const { ref, indices, result, error, durationMs } = item;
     const { modality, url } = ref;
+    const what = { modality, host: namedHost(url), name: redactedName(url) };
+    const ms = Math.round(durationMs);
     for (const index of indices) {
-      const about = { ...more, index, modality, host: namedHost(url), name: redactedName(url) };
-      const ms = Math.round(durationMs);
+      const about = { ...more, index, ...what };
       if (error) {
         this.failed(log, error, { ...about, ms });
       } else if (result) {
