@@ -7,7 +7,7 @@ export interface RenderCaller {
   readonly signal?: AbortSignal | undefined;
   /** Hears how it went. */
   readonly notes?: RenderNotes | undefined;
-  /** Nothing in the caches is shared with other tenants. */
+  /** Texts and images in the caches are not shared with other tenants; single words of the tokenizer are. */
   readonly tenant?: string | undefined;
 }
 

@@ -6,14 +6,14 @@ import { scaleLanes } from './scale-lanes.ts';
 import { scaleReplicas } from './scale-replicas.ts';
 import { scaleStreams, serveHeldStreams } from './scale-streams.ts';
 
-/** Soft limits of open files are raised to the hard one by Node; a stream is one file here and two in a coordinator. */
 const parts = ['replicas', 'lanes', 'streams'];
 
 /**
  * `bench scale`: what grows with replicas, lanes and streams, and what must not.
  *
  * `--only PART` runs one of replicas, lanes and streams. `--rate`, `--seconds` and `--rounds` are of the replicas, `--count`
- * the admissions of each row of the lanes, `--streams` the most that are held.
+ * the admissions of each row of the lanes, `--streams` the most that are held. A stream is one open file here and two in a
+ * coordinator; Node raises the soft limit to the hard one.
  */
 export async function benchScale(args: string[]): Promise<void> {
   const { values } = parseArgs({
