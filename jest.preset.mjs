@@ -1,12 +1,13 @@
 import { fileURLToPath } from 'node:url';
 
-const countReporter = fileURLToPath(
-  new URL('./tools/setup/src/count-reporter.mjs', import.meta.url),
-);
+const inSetup = (file) => fileURLToPath(new URL(`./tools/setup/src/${file}`, import.meta.url));
 
 export default {
   // `npm test` sets the variable to count the tests of all projects.
-  ...(process.env.TEST_RESULTS_DIR && { reporters: ['default', countReporter] }),
+  ...(process.env.TEST_RESULTS_DIR && {
+    reporters: ['default', inSetup('count-reporter.mjs')],
+    setupFilesAfterEnv: [inSetup('second-try.mjs')],
+  }),
   testEnvironment: 'node',
   // Against tests that hang; those that promise a time measure it themselves. Jest's 5 s are less than a busy machine may stall.
   testTimeout: 20_000,

@@ -19,6 +19,11 @@ export default class CountReporter {
       // A file that does not load has no tests to count, and must not pass for an empty one.
       failed: results.numFailedTests + results.numRuntimeErrorTestSuites,
       skipped: results.numPendingTests + results.numTodoTests,
+      secondTries: results.testResults.flatMap(({ testResults }) =>
+        testResults
+          .filter(({ status, invocations }) => status === 'passed' && invocations > 1)
+          .map(({ fullName }) => fullName),
+      ),
     };
     const file = join(process.env.TEST_RESULTS_DIR, `${randomUUID()}.json`);
     writeFileSync(file, JSON.stringify(counts));

@@ -31,6 +31,9 @@ export async function runTests(context) {
     tallies.push(await countedRun(command, { ...context, env }));
   }
   const total = addUp(tallies);
+  for (const test of total.secondTries) {
+    console.log(`passed at the second try only: ${test}`);
+  }
   for (const problem of total.problems) {
     console.log(`failed: ${problem}`);
   }

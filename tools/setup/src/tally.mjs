@@ -8,17 +8,19 @@ const testTargets = new Set(['test', 'e2e']);
  * @param {string} run.command as shown to a person
  * @param {number} run.exitCode
  * @param {{ projectName: string, target: string, status: number }[]} run.tasks the nx tasks it ran
- * @param {{ project: string, passed: number, failed: number, skipped: number }[]} run.results what
+ * @param {{ project: string, passed: number, failed: number, skipped: number,
+ *   secondTries?: string[] }[]} run.results what
  *   the reporter wrote, one entry per Jest run
  * @param {boolean} [run.mustTest] a run without a single test is a failure, not a success
  * @returns {Tally}
  */
 export function tallyRun({ command, exitCode, tasks, results, mustTest = false }) {
-  const tally = { passed: 0, failed: 0, skipped: 0, problems: [] };
-  for (const { passed, failed, skipped } of results) {
+  const tally = { passed: 0, failed: 0, skipped: 0, problems: [], secondTries: [] };
+  for (const { project, passed, failed, skipped, secondTries = [] } of results) {
     tally.passed += passed;
     tally.failed += failed;
     tally.skipped += skipped;
+    tally.secondTries.push(...secondTries.map((test) => `${project}: ${test}`));
   }
   const failedTests = new Set(results.filter(({ failed }) => failed > 0).map((r) => r.project));
   for (const { projectName, target } of tasks.filter(({ status }) => status !== 0)) {
@@ -45,6 +47,7 @@ export function addUp(tallies) {
     failed: sum.failed + tally.failed,
     skipped: sum.skipped + tally.skipped,
     problems: [...sum.problems, ...tally.problems],
+    secondTries: [...sum.secondTries, ...tally.secondTries],
   }));
 }
 
@@ -64,4 +67,5 @@ export function exitCodeOf({ passed, failed }) {
  * @property {number} failed tests, and targets that are no tests
  * @property {number} skipped
  * @property {string[]} problems names of what failed
+ * @property {string[]} secondTries names of the tests that passed at the second try only
  */

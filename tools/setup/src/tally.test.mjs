@@ -37,6 +37,15 @@ describe('tallyRun', () => {
       { passed: 0, failed: 1, skipped: 0, problems: [command] },
     ],
     [
+      'names the tests that passed at the second try only',
+      {
+        exitCode: 0,
+        tasks: [task('a', 'test')],
+        results: [{ ...counts('a', 3), secondTries: ['late'] }],
+      },
+      { passed: 3, failed: 0, skipped: 0, problems: [], secondTries: ['a: late'] },
+    ],
+    [
       'takes a run without tests for a success where none are expected',
       { exitCode: 0, tasks: [], results: [] },
       { passed: 0, failed: 0, skipped: 0, problems: [] },
@@ -52,19 +61,20 @@ describe('tallyRun', () => {
       { passed: 0, failed: 1, skipped: 5, problems: [`${command}: no test ran`] },
     ],
   ])('%s', (_name, run, expected) => {
-    expect(tallyRun({ command, ...run })).toEqual(expected);
+    expect(tallyRun({ command, ...run })).toEqual({ secondTries: [], ...expected });
   });
 });
 
 describe('the total', () => {
   it('adds up commands', () => {
-    const one = { passed: 1, failed: 2, skipped: 3, problems: ['x'] };
-    const other = { passed: 10, failed: 20, skipped: 30, problems: ['y'] };
+    const one = { passed: 1, failed: 2, skipped: 3, problems: ['x'], secondTries: ['v'] };
+    const other = { passed: 10, failed: 20, skipped: 30, problems: ['y'], secondTries: ['w'] };
     expect(addUp([one, other])).toEqual({
       passed: 11,
       failed: 22,
       skipped: 33,
       problems: ['x', 'y'],
+      secondTries: ['v', 'w'],
     });
   });
 
