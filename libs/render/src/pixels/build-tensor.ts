@@ -5,7 +5,7 @@ import { decodeImage } from './decode-image.ts';
 import { normalisedPatches, type Normalisation } from './normalise.ts';
 import { patchify, valuesPerPatch, type PatchLayout } from './patchify.ts';
 import { resize, type ResizeWeights } from './resize.ts';
-import { type RgbColor } from './rgb-image.ts';
+import { releasePixels, type RgbColor } from './rgb-image.ts';
 import { blobFrame, type PixelDtype } from './tensor-blob.ts';
 
 /** How a model's processor turns pixels into tensors. */
@@ -42,6 +42,7 @@ export async function buildTensor(
   const [, rows, columns] = grid;
   const decoded = await decodeImage(asBuffer(file), background, source);
   const image = resize(decoded, columns * patchSize, rows * patchSize, resizeWeights);
+  if (image !== decoded) releasePixels(decoded.data);
   const { head, tail, byteLength } = blobFrame(grid, patchSize, dtype);
   const text = new Base64Text(byteLength, spare);
   text.append(head);
@@ -55,6 +56,7 @@ export async function buildTensor(
       text.append(normalised(patch));
     });
   }
+  releasePixels(image.data);
   text.append(tail);
   return text.end();
 }

@@ -6,7 +6,7 @@ import { firstGifFrame } from '../image/gif-frame.ts';
 import { type ImageSource } from '../image/image-header.ts';
 import { clippedGreyToRgb, cmykToRgb, pasteRgba } from './convert-samples.ts';
 import { isPixelDataCut } from './png-data.ts';
-import { type RgbColor, type RgbImage } from './rgb-image.ts';
+import { releasePixels, type RgbColor, type RgbImage } from './rgb-image.ts';
 
 /** Byte of a PNG file that says how its samples are coloured, and the two values without alpha or palette. */
 const PNG_COLOUR_TYPE_OFFSET = 25;
@@ -71,11 +71,11 @@ async function decode(
   // Of other 16-bit samples this keeps the high byte, as Pillow does.
   image.toColourspace('srgb').raw();
   const { data, info } = await image.toBuffer({ resolveWithObject: true });
-  return {
-    width: info.width,
-    height: info.height,
-    data: info.channels === 4 ? pasteRgba(data, background) : data,
-  };
+  const { width: columns, height: rows } = info;
+  if (info.channels !== 4) return { width: columns, height: rows, data };
+  const pasted = pasteRgba(data, background);
+  releasePixels(data);
+  return { width: columns, height: rows, data: pasted };
 }
 
 /** Pillow shows what it can of a PNG with wrong bytes or checksums, and refuses one that is cut short. */

@@ -9,33 +9,31 @@ const PERMUTATION = [0, 3, 6, 4, 7, 2, 1, 5, 8];
 describe('patchify', () => {
   it('permutes the pixels as the reshape of upstream does', () => {
     const few = fc.integer({ min: 1, max: 3 });
-    fc.assert(
-      fc.property(
-        few,
-        few,
-        few,
-        fc.constantFrom(1, 2, 3, 4, 8),
-        (down, across, mergeSize, patchSize) => {
-          const cell = mergeSize * patchSize;
-          const [height, width] = [down * cell, across * cell];
-          const data = Uint8Array.from(
-            { length: height * width * 3 },
-            (_, at) => (at * 31 + (at >> 8)) % 256,
-          );
-          const target = new Uint8Array(data.length * 2);
-          let at = 0;
-          patchify({ width, height, data }, { patchSize, mergeSize }, (patch) => {
-            target.set(patch, at);
-            at += patch.length;
-          });
-          const shape = [1, 2, 3, down, mergeSize, patchSize, across, mergeSize, patchSize];
-          expect(target).toEqual(permuted(shape, data, width));
-          expect(target.length).toBe(down * across * mergeSize ** 2 * valuesPerPatch(patchSize));
-        },
-      ),
-    );
+    fc.assert(fc.property(few, few, few, fc.constantFrom(1, 2, 3, 4, 8), expectPermuted));
+  });
+
+  it.each([14, 16, 17])('permutes patches of %i pixels', (patchSize) => {
+    expectPermuted(2, 1, 2, patchSize);
   });
 });
+
+function expectPermuted(down: number, across: number, mergeSize: number, patchSize: number): void {
+  const cell = mergeSize * patchSize;
+  const [height, width] = [down * cell, across * cell];
+  const data = Uint8Array.from(
+    { length: height * width * 3 },
+    (_, at) => (at * 31 + (at >> 8)) % 256,
+  );
+  const target = new Uint8Array(data.length * 2);
+  let at = 0;
+  patchify({ width, height, data }, { patchSize, mergeSize }, (patch) => {
+    target.set(patch, at);
+    at += patch.length;
+  });
+  const shape = [1, 2, 3, down, mergeSize, patchSize, across, mergeSize, patchSize];
+  expect(target).toEqual(permuted(shape, data, width));
+  expect(target.length).toBe(down * across * mergeSize ** 2 * valuesPerPatch(patchSize));
+}
 
 function permuted(shape: readonly number[], data: Uint8Array, width: number): Uint8Array {
   const order = PERMUTATION.map((axis) => shape[axis] ?? 1);

@@ -1,12 +1,11 @@
-import { endianness } from 'node:os';
-
+import { FREE_FROM, MARGIN_BYTES, PAGE_BYTES, patchKernel } from './patch-kernel.ts';
 import { type RgbImage } from './rgb-image.ts';
 
 const CHANNELS = 3;
 /** Frames of a patch; a still image fills both with the same pixels. */
 const FRAMES = 2;
-/** Pixels that are moved at a time where they are whole words in memory. */
-const WORD_PIXELS = 4;
+
+const { memory, patch: cutPatch } = patchKernel();
 
 /** Side of a patch in pixels, and patches per side that one token stands for. */
 export interface PatchLayout {
@@ -25,19 +24,24 @@ export function valuesPerPatch(patchSize: number): number {
  * bytes for every patch, to be read before it returns.
  */
 export function patchify(
-  image: RgbImage,
+  { data, width, height }: RgbImage,
   { patchSize, mergeSize }: PatchLayout,
   write: (patch: Uint8Array) => void,
 ): void {
-  const { width, height } = image;
   const cell = patchSize * mergeSize;
-  const patch = new Uint8Array(valuesPerPatch(patchSize));
-  const fill = patchFiller(image, patchSize, patch);
+  const rowBytes = width * CHANNELS;
+  const patchBytes = valuesPerPatch(patchSize);
+  const pixelsFrom = FREE_FROM + patchBytes + MARGIN_BYTES;
+  reserve(pixelsFrom + cell * rowBytes + MARGIN_BYTES);
+  const patch = new Uint8Array(memory.buffer, FREE_FROM, patchBytes);
+  const pixels = new Uint8Array(memory.buffer, pixelsFrom, cell * rowBytes);
   for (let cellY = 0; cellY < height; cellY += cell) {
+    pixels.set(data.subarray(cellY * rowBytes, (cellY + cell) * rowBytes));
     for (let cellX = 0; cellX < width; cellX += cell) {
-      for (let y = cellY; y < cellY + cell; y += patchSize) {
+      for (let y = 0; y < cell; y += patchSize) {
         for (let x = cellX; x < cellX + cell; x += patchSize) {
-          fill(x, y);
+          const from = pixelsFrom + y * rowBytes + x * CHANNELS;
+          cutPatch(from, rowBytes, patchSize, FREE_FROM);
           write(patch);
         }
       }
@@ -45,81 +49,7 @@ export function patchify(
   }
 }
 
-/** Fills a patch with the pixels right of and below a place. */
-type PatchFiller = (left: number, top: number) => void;
-
-function patchFiller(image: RgbImage, patchSize: number, patch: Uint8Array): PatchFiller {
-  const { data, width } = image;
-  const isInWords =
-    endianness() === 'LE' &&
-    patchSize % WORD_PIXELS === 0 &&
-    width % WORD_PIXELS === 0 &&
-    data.byteOffset % Uint32Array.BYTES_PER_ELEMENT === 0;
-  return isInWords ? wordFiller(image, patchSize, patch) : byteFiller(image, patchSize, patch);
-}
-
-function byteFiller({ data, width }: RgbImage, patchSize: number, patch: Uint8Array): PatchFiller {
-  const frameBytes = patchSize ** 2;
-  const channelBytes = FRAMES * frameBytes;
-  return (left, top) => {
-    let red = 0;
-    let green = red + channelBytes;
-    let blue = green + channelBytes;
-    // One pass over the pixels for all channels: they lie side by side.
-    for (let y = top; y < top + patchSize; y++) {
-      let read = (y * width + left) * CHANNELS;
-      for (let x = 0; x < patchSize; x++) {
-        patch[red++] = data[read++] ?? 0;
-        patch[green++] = data[read++] ?? 0;
-        patch[blue++] = data[read++] ?? 0;
-      }
-    }
-    for (let first = 0; first < patch.length; first += channelBytes) {
-      patch.copyWithin(first + frameBytes, first, first + frameBytes);
-    }
-  };
-}
-
-/** Four pixels, which are three words, become a word of each channel. */
-function wordFiller({ data, width }: RgbImage, patchSize: number, patch: Uint8Array): PatchFiller {
-  const input = new Int32Array(data.buffer, data.byteOffset, data.length >> 2);
-  const output = new Int32Array(patch.buffer);
-  const frameWords = patchSize ** 2 / WORD_PIXELS;
-  const channelWords = FRAMES * frameWords;
-  const rowWords = (width / WORD_PIXELS) * CHANNELS;
-  return (left, top) => {
-    let write = 0;
-    const start = top * rowWords + (left / WORD_PIXELS) * CHANNELS;
-    for (let row = 0; row < patchSize; row++) {
-      let read = start + row * rowWords;
-      for (let x = 0; x < patchSize; x += WORD_PIXELS) {
-        // In memory: rgbr gbrg brgb.
-        const first = input[read++] ?? 0;
-        const second = input[read++] ?? 0;
-        const third = input[read++] ?? 0;
-        const red =
-          (first & 0xff) |
-          ((first >>> 16) & 0xff00) |
-          (second & 0xff0000) |
-          ((third << 16) & 0xff000000);
-        const green =
-          ((first >>> 8) & 0xff) |
-          ((second << 8) & 0xff00) |
-          ((second >>> 8) & 0xff0000) |
-          ((third << 8) & 0xff000000);
-        const blue =
-          ((first >>> 16) & 0xff) |
-          (second & 0xff00) |
-          ((third << 16) & 0xff0000) |
-          (third & 0xff000000);
-        output[write] = red;
-        output[write + frameWords] = red;
-        output[write + channelWords] = green;
-        output[write + channelWords + frameWords] = green;
-        output[write + 2 * channelWords] = blue;
-        output[write + 2 * channelWords + frameWords] = blue;
-        write += 1;
-      }
-    }
-  };
+function reserve(bytes: number): void {
+  const missing = bytes - memory.buffer.byteLength;
+  if (missing > 0) memory.grow(Math.ceil(missing / PAGE_BYTES));
 }
