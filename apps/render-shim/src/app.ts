@@ -16,8 +16,10 @@ export interface AppOptions {
   /** A longer request body is refused with 413. */
   readonly maxBodyBytes: number;
   readonly readTimeoutMs?: number;
-  /** From the whole request to the start of its answer; 504 past it. Default a minute. */
+  /** From the whole request to the start of its answer; 504 past it. Default half a minute. */
   readonly requestTimeoutMs?: number;
+  /** The same for requests with images, video or audio. Default a minute. */
+  readonly mediaTimeoutMs?: number;
   /** Name in lower case of the header whose values tell tenants apart. */
   readonly tenantHeader?: string | undefined;
   /** Refuses other content types than JSON with 415 instead of vLLM's 400. */
@@ -31,7 +33,8 @@ export async function createApp(options: AppOptions): Promise<Service> {
   const { models, metrics, logger, maxBodyBytes, readTimeoutMs } = options;
   const service = await createService({
     module: AppModule.register(models, metrics, {
-      requestTimeoutMs: options.requestTimeoutMs ?? 60_000,
+      requestTimeoutMs: options.requestTimeoutMs ?? 30_000,
+      mediaTimeoutMs: options.mediaTimeoutMs ?? 60_000,
       tenantHeader: options.tenantHeader,
       strictHttp: options.strictHttp ?? false,
     }),

@@ -33,7 +33,8 @@ describe('the configuration', () => {
       drainDelayMs: 0,
       bearerTokens: [],
       strictHttp: false,
-      requestTimeoutMs: 60_000,
+      requestTimeoutMs: 30_000,
+      mediaTimeoutMs: 60_000,
       workers: {
         queue: 256,
         memoryBytes: 1_073_741_824,

@@ -27,6 +27,8 @@ export interface ShimConfig {
   readonly readTimeoutMs: number;
   /** From the whole request to the start of its answer. */
   readonly requestTimeoutMs: number;
+  /** The same for requests with images, video or audio. */
+  readonly mediaTimeoutMs: number;
   readonly shutdownTimeoutMs: number;
   readonly drainDelayMs: number;
   /** Name in lower case of the header whose values tell tenants apart in the caches; undefined = all share them. */
@@ -67,7 +69,8 @@ const shimFile = z.strictObject({
       max_prompt_chars_per_token: integer('a positive number of characters', 1).prefault(16),
       max_queue: integer('a positive number', 1).prefault(256),
       mem_budget_mb: integer('a positive number of MiB', 1).prefault(1024),
-      request_timeout: duration.prefault('60s'),
+      request_timeout: duration.prefault('30s'),
+      mm_request_timeout: duration.prefault('60s'),
     })
     .prefault({}),
   cache: z
@@ -125,6 +128,7 @@ export function loadShimConfig(
     maxBodyBytes: data.limits.max_body_bytes,
     readTimeoutMs: data.read_timeout,
     requestTimeoutMs: data.limits.request_timeout,
+    mediaTimeoutMs: data.limits.mm_request_timeout,
     shutdownTimeoutMs: data.shutdown_timeout,
     drainDelayMs: data.drain_delay,
     bearerTokens: environment[TOKENS_VARIABLE]?.split(',') ?? data.auth.bearer_tokens,

@@ -18,10 +18,10 @@ import {
 
 const newId = (): string => randomBytes(8).toString('hex');
 
-/** An answer, and the prompt whose tensors it holds. */
+/** An answer, and the prompts in it with their tensors. */
 interface Rendered {
   readonly chunks: readonly Uint8Array[];
-  readonly prompt?: RenderedPrompt;
+  readonly prompts: readonly RenderedPrompt[];
 }
 
 /** Renders in this process. */
@@ -49,7 +49,8 @@ export class EmbeddedBackend implements ModelBackend {
 
   async answer(request: ModelRequest, sink: AnswerSink): Promise<void> {
     const notes = new RenderNotes();
-    const { chunks, prompt } = await this.render(request, notes);
+    const { chunks, prompts } = await this.render(request, notes);
+    request.onRendered(notes, prompts);
     const byteLength = chunks.reduce((sum, chunk) => sum + chunk.byteLength, 0);
     sink.start(200, [
       ...['content-type', 'application/json', 'content-length', String(byteLength)],
@@ -59,7 +60,7 @@ export class EmbeddedBackend implements ModelBackend {
     // Tensors go to the socket as they are; putting the answer together would copy them.
     for (const chunk of chunks) sink.write(chunk);
     sink.end();
-    if (prompt !== undefined && (await sink.sent())) this.renderer.recycle(prompt);
+    if (await sink.sent()) for (const prompt of prompts) this.renderer.recycle(prompt);
   }
 
   async close(): Promise<void> {
@@ -74,7 +75,7 @@ export class EmbeddedBackend implements ModelBackend {
       case 'chat': {
         const prompt = await renderer.chat(body, { ...caller, tensors: true });
         const requestId = `chatcmpl-${request.requestId ?? prompt.requestId ?? newId()}`;
-        return { chunks: writeAnswer(prompt, { requestId, kwargsLists }), prompt };
+        return { chunks: writeAnswer(prompt, { requestId, kwargsLists }), prompts: [prompt] };
       }
       case 'completions': {
         const prompts = await renderer.completions(body, caller);
@@ -83,22 +84,22 @@ export class EmbeddedBackend implements ModelBackend {
           Buffer.from(index === 0 ? '[' : ','),
           ...writeAnswer(prompt, { requestId: prompts.length === 1 ? id : `${id}-${index}` }),
         ]);
-        return { chunks: [...answers, Buffer.from(']')] };
+        return { chunks: [...answers, Buffer.from(']')], prompts };
       }
       case 'responses': {
         const prompt = await renderer.responses(body, { ...caller, tensors: true });
         // This API takes its id from the body, never from a header.
         const requestId = prompt.requestId ?? `resp_${newId()}`;
-        return { chunks: writeAnswer(prompt, { requestId, kwargsLists }), prompt };
+        return { chunks: writeAnswer(prompt, { requestId, kwargsLists }), prompts: [prompt] };
       }
       case 'tokenize': {
         const { tokenIds, tokenStrings } = await renderer.tokenizeRequest(body, caller);
         const text = `{"count":${tokenIds.length},"max_model_len":${renderer.maxModelLen},"tokens":[${tokenIds.join(',')}],"token_strs":${JSON.stringify(tokenStrings ?? null)}}`;
-        return { chunks: [Buffer.from(text)] };
+        return { chunks: [Buffer.from(text)], prompts: [] };
       }
       case 'detokenize': {
         const prompt = await renderer.detokenizeRequest(body);
-        return { chunks: [Buffer.from(JSON.stringify({ prompt }))] };
+        return { chunks: [Buffer.from(JSON.stringify({ prompt }))], prompts: [] };
       }
       case 'messages':
         throw notImplemented(modelRoutes.messages);

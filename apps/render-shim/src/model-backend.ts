@@ -1,3 +1,5 @@
+import { type RenderedPrompt, type RenderNotes } from '@llm-d/render';
+
 /** The routes that a model answers; each is a POST with a JSON body. */
 export const modelRoutes = {
   chat: '/v1/chat/completions/render',
@@ -23,6 +25,8 @@ export interface ModelRequest {
   readonly tenant: string;
   /** Aborts when the caller leaves. */
   readonly signal: AbortSignal;
+  /** Is called with what was rendered in this process, before its answer starts. */
+  readonly onRendered: (notes: RenderNotes, prompts: readonly RenderedPrompt[]) => void;
 }
 
 /** Where an answer goes; nothing is sent before `start`. */

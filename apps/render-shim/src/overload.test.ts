@@ -62,7 +62,7 @@ describe('more work than the workers can do', () => {
   it('is given up with 504 when it takes too long, and the next request is served', async () => {
     shim = await startShim([{ mode: 'embedded', profile: {} }], {
       workers: { image: 1 },
-      requestTimeoutMs: 150,
+      mediaTimeoutMs: 20,
     });
     const late = await post(photos(30));
     expect(late.status).toBe(504);
@@ -81,6 +81,9 @@ describe('more work than the workers can do', () => {
     const [first, second] = answers.map(({ text }) => text.replace(/chatcmpl-[0-9a-f]+/, ''));
     expect(second).toBe(first);
     const metrics = await (await request(`${shim.url}/metrics`)).body.text();
+    expect(metrics).toContain('render_tokens_count 2');
+    expect(metrics).toContain('render_image_pixels_count 2');
+    expect(metrics).toContain('render_seconds_count{route="chat",stage="image"} 2');
     expect(metrics).toContain('render_cache_hits_total{cache="tensors"} 1');
     expect(metrics).toContain('render_cache_misses_total{cache="tensors"} 1');
   });

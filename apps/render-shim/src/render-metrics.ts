@@ -1,5 +1,7 @@
 import {
   RenderError,
+  type RenderedPrompt,
+  type RenderNotes,
   type RenderWorkers,
   type UpstreamGroup,
   type UpstreamObserver,
@@ -11,10 +13,17 @@ import { type ModelRoute } from './model-backend.ts';
 /** Seconds. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
+/** Prompts from a greeting to the longest contexts. */
+const TOKEN_BUCKETS = [16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144];
+/** Images from 256x256 to the largest that is accepted by default. */
+const PIXEL_BUCKETS = [65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 50_000_000];
+
 /** One request on its way; ends once. */
 export interface Measure {
   /** Main name of the model; empty until it is known. */
   model: string;
+  /** What was rendered in this process. */
+  readonly rendered: (notes: RenderNotes, prompts: readonly RenderedPrompt[]) => void;
   end(status: number, mode: string | undefined): void;
   /** A refusal counts under its status, a caller that left under 499, everything else under 500. */
   fail(error: unknown, isGone: boolean, mode: string | undefined): void;
@@ -26,7 +35,9 @@ export class RenderMetrics {
   /** Requests that are being answered. */
   running = 0;
   private readonly requests: Counter<'route' | 'mode' | 'model' | 'code'>;
-  private readonly seconds: Histogram<'route'>;
+  private readonly seconds: Histogram<'route' | 'stage'>;
+  private readonly tokens: Histogram;
+  private readonly pixels: Histogram;
 
   private readonly upstreamRequests: Counter<'model' | 'upstream' | 'outcome'>;
   private readonly upstreamEjections: Counter<'model' | 'upstream'>;
@@ -44,9 +55,21 @@ export class RenderMetrics {
     });
     this.seconds = new Histogram({
       name: 'render_seconds',
-      help: 'Time from the whole request to the whole answer',
-      labelNames: ['route'],
+      help: 'Time of the parts of rendering here, and from the whole request to the whole answer (total)',
+      labelNames: ['route', 'stage'],
       buckets: BUCKETS,
+      registers,
+    });
+    this.tokens = new Histogram({
+      name: 'render_tokens',
+      help: 'Tokens of prompts that were rendered here, placeholders of images included',
+      buckets: TOKEN_BUCKETS,
+      registers,
+    });
+    this.pixels = new Histogram({
+      name: 'render_image_pixels',
+      help: 'Pixels of images of prompts that were rendered here, before they are resized',
+      buckets: PIXEL_BUCKETS,
       registers,
     });
     new Gauge({
@@ -59,12 +82,13 @@ export class RenderMetrics {
         this.set({ kind: 'image' }, workers.queued.images);
       },
     });
-    new Gauge({
-      name: 'render_worker_restarts',
+    new Counter({
+      name: 'render_worker_restarts_total',
       help: 'Image threads that were replaced because an image broke them or took too long',
       registers,
       collect() {
-        this.set(workers.restarts);
+        this.reset();
+        this.inc(workers.restarts);
       },
     });
     for (const outcome of ['hits', 'misses'] as const) {
@@ -149,10 +173,17 @@ export class RenderMetrics {
     const count = (code: number, mode = 'none'): void => {
       this.running -= 1;
       this.requests.inc({ route, mode, model: measure.model, code });
-      this.seconds.observe({ route }, (performance.now() - startedAt) / 1000);
+      this.seconds.observe({ route, stage: 'total' }, (performance.now() - startedAt) / 1000);
     };
     const measure: Measure = {
       model: '',
+      rendered: ({ times }, prompts) => {
+        for (const [stage, time] of times) this.seconds.observe({ route, stage }, time / 1000);
+        for (const { tokenIds, images } of prompts) {
+          this.tokens.observe(tokenIds.length);
+          for (const { width, height } of images) this.pixels.observe(width * height);
+        }
+      },
       end: count,
       fail: (error, isGone, mode) => {
         const status = error instanceof RenderError ? error.status : 500;

@@ -1,5 +1,5 @@
 import { Body, Controller, Get, HttpCode, Inject, Post, Req, Res } from '@nestjs/common';
-import { RenderError } from '@llm-d/render';
+import { hasMedia, RenderError } from '@llm-d/render';
 import { Lifecycle } from '@llm-d/service';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 
@@ -20,6 +20,8 @@ const routeOfPath = new Map<string, ModelRoute>(
 export interface EdgeSettings {
   /** Until the answer of a request starts. */
   readonly requestTimeoutMs: number;
+  /** The same for requests with images, video or audio. */
+  readonly mediaTimeoutMs: number;
   /** Name in lower case of the header whose values tell tenants apart; undefined where all share the caches. */
   readonly tenantHeader: string | undefined;
   /** Refuses other content types with 415 instead of vLLM's 400. */
@@ -52,10 +54,11 @@ export class RenderController {
     const measure = this.metrics.begin(route);
     const gone = callerGone(reply, this.lifecycle);
     const late = new AbortController();
-    const { requestTimeoutMs, tenantHeader } = this.settings;
+    const { requestTimeoutMs, mediaTimeoutMs, tenantHeader } = this.settings;
+    const timeoutMs = hasMedia(body) ? mediaTimeoutMs : requestTimeoutMs;
     const timer = setTimeout(() => {
-      if (sink.status === 0) late.abort(tooLate(requestTimeoutMs));
-    }, requestTimeoutMs);
+      if (sink.status === 0) late.abort(tooLate(timeoutMs));
+    }, timeoutMs);
     try {
       requireJson(request, this.settings.strictHttp);
       const backend = this.models.choose(body);
@@ -69,6 +72,7 @@ export class RenderController {
           kwargsLists: request.headers['x-render-compat'] === 'lists',
           tenant: tenantHeader === undefined ? '' : String(request.headers[tenantHeader] ?? ''),
           signal: AbortSignal.any([gone, late.signal]),
+          onRendered: measure.rendered,
         },
         sink,
       );

@@ -23,7 +23,7 @@ export async function startShim(
     readonly maxBodyBytes?: number;
     readonly workers?: WorkerLimits;
     readonly bearerTokens?: readonly string[];
-    readonly requestTimeoutMs?: number;
+    readonly mediaTimeoutMs?: number;
     readonly tenantHeader?: string;
     readonly strictHttp?: boolean;
   } = {},
@@ -48,7 +48,7 @@ export async function startShim(
     bearerTokens: options.bearerTokens ?? [],
     tenantHeader: options.tenantHeader,
     strictHttp: options.strictHttp ?? false,
-    requestTimeoutMs: options.requestTimeoutMs ?? 60_000,
+    mediaTimeoutMs: options.mediaTimeoutMs ?? 60_000,
     maxBodyBytes: options.maxBodyBytes ?? 64 << 20,
   });
   const running: RunningService = await startService(app, {

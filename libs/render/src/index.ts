@@ -1,6 +1,7 @@
 export { type RenderedImage, type RenderedPrompt } from './answer/rendered-prompt.ts';
 export { writeAnswer, type AnswerOptions } from './answer/write-answer.ts';
 export { badRequest, notImplemented, overloaded, RenderError, unknownModel } from './errors.ts';
+export { hasMedia } from './has-media.ts';
 export { mmHash, type HashAlgorithm, type HashScheme, type MmHashInput } from './image/mm-hash.ts';
 export { type JsonObject, type JsonValue } from './json/json-value.ts';
 export { PIXEL_DTYPES, type PixelDtype } from './pixels/tensor-blob.ts';
@@ -10,7 +11,7 @@ export { type ProfileReport, reportProfile, type Support } from './profile-repor
 export { type ProxyRequest, ProxyModel, type ProxySettings } from './proxy/proxy-model.ts';
 export { UpstreamGroup, type UpstreamObserver } from './proxy/upstream-group.ts';
 export { type CacheLimits } from './render-cache.ts';
-export { RenderNotes } from './render-notes.ts';
+export { type RenderPart, RenderNotes } from './render-notes.ts';
 export { RenderWorkers, type WorkerLimits } from './render-workers.ts';
 export { type RenderOptions, Renderer } from './renderer.ts';
 export { requestedModel } from './requested-model.ts';

@@ -17,6 +17,11 @@ export class RenderNotes {
   cache: 'hit' | 'miss' | 'off' = 'off';
   private readonly milliseconds = new Map<RenderPart, number>();
 
+  /** Milliseconds of each part that was timed. */
+  get times(): ReadonlyMap<RenderPart, number> {
+    return this.milliseconds;
+  }
+
   /** Counts a look-up in a cache. */
   lookedUp(isKnown: boolean): void {
     this.cache = isKnown && this.cache !== 'miss' ? 'hit' : 'miss';

@@ -128,7 +128,7 @@ async function longestHold(shim: CascadeProcess, tests: readonly RenderCase[]): 
 /** Sends a request of four images twenty times at once; throws when one is refused or a thread had to be replaced. */
 async function burst(shim: CascadeProcess, body: Buffer): Promise<void> {
   await Promise.all(Array.from({ length: 20 }, () => post(shim, body)));
-  const [, restarts] = /^render_worker_restarts (\d+)$/m.exec(await scrape(shim)) ?? [];
+  const [, restarts] = /^render_worker_restarts_total (\d+)$/m.exec(await scrape(shim)) ?? [];
   if (restarts !== '0') throw new Error(`${restarts} image threads were replaced`);
 }
 

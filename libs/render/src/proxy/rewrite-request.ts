@@ -1,5 +1,7 @@
 import { JsonDocument, type JsonSpan, setMember, type SpanPatch } from '@llm-d/json-document';
 
+import { hasMedia } from '../has-media.ts';
+
 /** Which changes a request undergoes on its way to an upstream. */
 export interface RequestRewrites {
   /** Name of the model at the upstreams; undefined leaves it as it is. */
@@ -64,11 +66,4 @@ function* reasoningPatches(document: JsonDocument): Generator<SpanPatch> {
       yield setMember(message, 'reasoning', old satisfies JsonSpan);
     }
   }
-}
-
-const MEDIA_KEYS = ['"image_url"', '"input_image"', '"video_url"', '"input_audio"', '"audio_url"'];
-
-function hasMedia(body: Uint8Array): boolean {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  return MEDIA_KEYS.some((key) => bytes.includes(key));
 }
