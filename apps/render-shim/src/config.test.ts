@@ -64,6 +64,7 @@ models:
     hash: { model_id: org/big, algorithm: sha256, scheme: nested }
     max_model_len: 4096
     pixel_dtype: bfloat16
+    kwargs_layout: list
     bos: never
     enable_auto_tool_choice: false
     default_chat_template_kwargs: { enable_thinking: false, depth: 3 }
@@ -87,6 +88,7 @@ models:
             maxModelLen: 4096,
             bos: 'never',
             pixelDtype: 'bfloat16',
+            kwargsLayout: 'list',
             enableAutoToolChoice: false,
             maxImages: 2,
             maxCharactersPerToken: 8,

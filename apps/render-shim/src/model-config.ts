@@ -1,7 +1,13 @@
 import { resolve } from 'node:path';
 
 import { boolean, duration, integer, oneOf, setting, text, textList } from '@llm-d/config';
-import { type JsonObject, type JsonValue, PIXEL_DTYPES, type ProfileOptions } from '@llm-d/render';
+import {
+  type JsonObject,
+  type JsonValue,
+  KWARGS_LAYOUTS,
+  PIXEL_DTYPES,
+  type ProfileOptions,
+} from '@llm-d/render';
 import { z } from 'zod';
 
 /** One entry of `models`. */
@@ -61,6 +67,7 @@ export const modelEntry = z
       })
       .optional(),
     pixel_dtype: oneOf(...PIXEL_DTYPES).optional(),
+    kwargs_layout: oneOf(...KWARGS_LAYOUTS).optional(),
     strict_placeholders: boolean.optional(),
     enable_auto_tool_choice: boolean.optional(),
     tool_parser: oneOf('hermes').optional(),
@@ -140,6 +147,7 @@ function profileOptions(entry: ModelEntry, base: string): ProfileOptions {
     hashAlgorithm: entry.hash?.algorithm,
     hashScheme: entry.hash?.scheme,
     pixelDtype: entry.pixel_dtype,
+    kwargsLayout: entry.kwargs_layout,
     strictPlaceholders: entry.strict_placeholders,
     enableAutoToolChoice: entry.enable_auto_tool_choice,
     toolParser: entry.tool_parser,

@@ -4,7 +4,7 @@ export { badRequest, notImplemented, overloaded, RenderError, unknownModel } fro
 export { hasMedia } from './has-media.ts';
 export { mmHash, type HashAlgorithm, type HashScheme, type MmHashInput } from './image/mm-hash.ts';
 export { type JsonObject, type JsonValue } from './json/json-value.ts';
-export { PIXEL_DTYPES, type PixelDtype } from './pixels/tensor-blob.ts';
+export { KWARGS_LAYOUTS, PIXEL_DTYPES, type PixelDtype } from './pixels/tensor-blob.ts';
 export { type ProfileOptions } from './profile.ts';
 export { profileFileNames } from './profile-files.ts';
 export { type ProfileReport, reportProfile, type Support } from './profile-report.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 
-import { PIXEL_DTYPES } from './pixels/tensor-blob.ts';
+import { KWARGS_LAYOUTS, PIXEL_DTYPES } from './pixels/tensor-blob.ts';
 
 const positive = z.int().positive();
 const optionalNumber = z.number().nullish();
@@ -73,6 +73,8 @@ const profileSettings = z.strictObject({
   max_model_len: positive.optional(),
   /** Element type of image tensors, as the workers read them. */
   pixel_dtype: z.enum(PIXEL_DTYPES).optional(),
+  /** How image tensors are laid out, as the workers read them. */
+  kwargs_layout: z.enum(KWARGS_LAYOUTS).optional(),
   /** Refuse prompts with more image placeholders than images. */
   strict_placeholders: z.boolean().optional(),
   /** Rounding of the resize filter: that of the fast image processors, or of the slow ones. */

@@ -8,7 +8,7 @@ import { type ImageGeometry } from './image/geometry.ts';
 import { type ImageSettings } from './image/image-processor.ts';
 import { type HashAlgorithm, type HashScheme } from './image/mm-hash.ts';
 import { type JsonObject, type JsonValue } from './json/json-value.ts';
-import { type PixelDtype } from './pixels/tensor-blob.ts';
+import { type KwargsLayout, type PixelDtype } from './pixels/tensor-blob.ts';
 import { readProfileFiles, type ProfileFiles } from './profile-files.ts';
 import { fromJson, type Value } from './python/value.ts';
 import { ChatTemplate } from './template/chat-template.ts';
@@ -73,6 +73,8 @@ export interface ProfileOptions {
   readonly maxImagePixels?: number;
   /** Element type of image tensors; must be what the workers read. Default uint8. */
   readonly pixelDtype?: PixelDtype;
+  /** How image tensors are laid out; must be what the workers read. Default map. */
+  readonly kwargsLayout?: KwargsLayout;
   /** Refuse prompts with more image placeholders than images, which are text of a user. Default false, as upstream. */
   readonly strictPlaceholders?: boolean;
   /** Accept `tool_choice` other than `none`; the workers then need a tool parser. Default true. */
@@ -135,7 +137,7 @@ export async function loadProfile(
   }
   const imageSettings: ImageSettings = {
     geometry: imageGeometry(files),
-    tensors: tensorSettings(files, options.pixelDtype),
+    tensors: tensorSettings(files, options),
     hashModelId: rootName,
     hashAlgorithm: options.hashAlgorithm ?? settings.hash?.algorithm ?? 'blake3',
     hashScheme: options.hashScheme ?? settings.hash?.scheme ?? 'framed',
@@ -210,10 +212,11 @@ function imageGeometry({ preprocessorConfig: config }: ProfileFiles): ImageGeome
 /** Defaults are those of the image processor class, uint8 is that of the workers since vLLM 0.28. */
 function tensorSettings(
   { preprocessorConfig: config, settings }: ProfileFiles,
-  pixelDtype: PixelDtype | undefined,
+  options: ProfileOptions,
 ): ImageSettings['tensors'] {
   return {
-    dtype: pixelDtype ?? settings.pixel_dtype ?? 'uint8',
+    dtype: options.pixelDtype ?? settings.pixel_dtype ?? 'uint8',
+    kwargsLayout: options.kwargsLayout ?? settings.kwargs_layout ?? 'map',
     normalisation: { mean: config?.image_mean ?? CLIP_MEAN, std: config?.image_std ?? CLIP_STD },
     resizeWeights: settings.resize_weights ?? 'torch',
   };

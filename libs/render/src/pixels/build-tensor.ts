@@ -6,11 +6,10 @@ import { normalisedPatches, type Normalisation } from './normalise.ts';
 import { patchify, valuesPerPatch, type PatchLayout } from './patchify.ts';
 import { resize, type ResizeWeights } from './resize.ts';
 import { releasePixels, type RgbColor } from './rgb-image.ts';
-import { blobFrame, type PixelDtype } from './tensor-blob.ts';
+import { blobFrame, type BlobSettings } from './tensor-blob.ts';
 
 /** How a model's processor turns pixels into tensors. */
-export interface TensorSettings extends PatchLayout {
-  readonly dtype: PixelDtype;
+export interface TensorSettings extends PatchLayout, BlobSettings {
   readonly normalisation: Normalisation;
   readonly resizeWeights: ResizeWeights;
 }
@@ -43,7 +42,7 @@ export async function buildTensor(
   const decoded = await decodeImage(asBuffer(file), background, source);
   const image = resize(decoded, columns * patchSize, rows * patchSize, resizeWeights);
   if (image !== decoded) releasePixels(decoded.data);
-  const { head, tail, byteLength } = blobFrame(grid, patchSize, dtype);
+  const { head, tail, byteLength } = blobFrame(grid, settings);
   const text = new Base64Text(byteLength, spare);
   text.append(head);
   if (dtype === 'uint8') {

@@ -20,18 +20,48 @@ function frameOf(...shape: Parameters<typeof blobFrame>): {
 
 describe('blobFrame', () => {
   it('is written as vLLM writes a bfloat16 image of 200x300 (render.md 14.1)', () => {
-    expect(frameOf([1, 20, 14], 16, 'bfloat16')).toEqual({
-      head: '82ac706978656c5f76616c75657382a46461746193a862666c6f6174313692cd0118cd0600c9000d200003',
-      tail: 'a56669656c6492a4666c617483ab6b6565705f6f6e5f637075c2a6736c6963657391919300cd0118c0a364696d00ae696d6167655f677269645f74687782a46461746193a5696e7436349103c71803010000000000000014000000000000000e00000000000000a56669656c6492a76261746368656481ab6b6565705f6f6e5f637075c3',
-      byteLength: 860_335,
-    });
+    expect(frameOf([1, 20, 14], { patchSize: 16, dtype: 'bfloat16', kwargsLayout: 'map' })).toEqual(
+      {
+        head: '82ac706978656c5f76616c75657382a46461746193a862666c6f6174313692cd0118cd0600c9000d200003',
+        tail: 'a56669656c6492a4666c617483ab6b6565705f6f6e5f637075c2a6736c6963657391919300cd0118c0a364696d00ae696d6167655f677269645f74687782a46461746193a5696e7436349103c71803010000000000000014000000000000000e00000000000000a56669656c6492a76261746368656481ab6b6565705f6f6e5f637075c3',
+        byteLength: 860_335,
+      },
+    );
   });
 
   it('is written as vLLM writes a small uint8 image (render.md 14.1)', () => {
-    const { head, tail, byteLength } = frameOf([1, 6, 4], 14, 'uint8');
+    const { head, tail, byteLength } = frameOf([1, 6, 4], {
+      patchSize: 14,
+      dtype: 'uint8',
+      kwargsLayout: 'map',
+    });
     expect(head).toBe('82ac706978656c5f76616c75657382a46461746193a575696e74389218cd0498c86e4003');
     expect(tail).toContain('a6736c69636573919193' + '00' + '18' + 'c0');
     expect(byteLength).toBe(28_390);
+  });
+
+  it('lists the tensors for older workers, with the arguments of their fields in order', () => {
+    const { head, tail, byteLength } = blobFrame([1, 2, 2], {
+      patchSize: 14,
+      dtype: 'uint8',
+      kwargsLayout: 'list',
+    });
+    const tensor = Buffer.alloc(byteLength - head.length - tail.length, 7);
+    const grid = new BigInt64Array([1n, 2n, 2n]);
+    expect(decode(Buffer.concat([head, tensor, tail]))).toEqual([
+      {
+        modality: 'image',
+        key: 'pixel_values',
+        data: ['uint8', [4, 1176], new ExtData(3, new Uint8Array(tensor))],
+        field: ['flat', [[[0, 4, null]]], 0],
+      },
+      {
+        modality: 'image',
+        key: 'image_grid_thw',
+        data: ['int64', [3], new ExtData(3, new Uint8Array(grid.buffer))],
+        field: ['batched'],
+      },
+    ]);
   });
 
   it('can be read by any msgpack reader', () => {
@@ -39,7 +69,11 @@ describe('blobFrame', () => {
     const dtype = fc.constantFrom<PixelDtype>('uint8', 'bfloat16');
     fc.assert(
       fc.property(even, even, fc.constantFrom(14, 16), dtype, (rows, columns, patchSize, type) => {
-        const { head, tail, byteLength } = blobFrame([1, rows, columns], patchSize, type);
+        const { head, tail, byteLength } = blobFrame([1, rows, columns], {
+          patchSize,
+          dtype: type,
+          kwargsLayout: 'map',
+        });
         const tensor = Buffer.alloc(byteLength - head.length - tail.length, 7);
         const bytes = Buffer.concat([head, tensor, tail]);
         const patches = rows * columns;

@@ -23,6 +23,7 @@ function job(file: string, grid: GridThw = [1, 2, 2]): TensorJob {
       dtype: 'uint8',
       normalisation: { mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] },
       resizeWeights: 'torch',
+      kwargsLayout: 'map',
     },
   };
 }

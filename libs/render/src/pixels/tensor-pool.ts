@@ -173,7 +173,7 @@ export class TensorPool {
 }
 
 function base64Bytes({ grid, settings }: TensorJob): number {
-  return base64Length(blobFrame(grid, settings.patchSize, settings.dtype).byteLength);
+  return base64Length(blobFrame(grid, settings).byteLength);
 }
 
 function tooLarge(what: string, limit: number): RenderError {

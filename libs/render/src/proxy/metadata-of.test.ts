@@ -28,7 +28,11 @@ function listBlob(rows: number, columns: number): string {
 
 describe('metadataOf', () => {
   it('keeps the grid of a blob, in the bytes of vLLM', () => {
-    const { head, tail, byteLength } = blobFrame([1, 20, 14], 16, 'bfloat16');
+    const { head, tail, byteLength } = blobFrame([1, 20, 14], {
+      patchSize: 16,
+      dtype: 'bfloat16',
+      kwargsLayout: 'map',
+    });
     const pixels = Buffer.alloc(byteLength - head.length - tail.length, 7);
     const blob = Buffer.concat([head, pixels, tail]).toString('base64');
     expect(metadataOf(blob)).toBe(mmMetadata([1, 20, 14]));
