@@ -13,4 +13,5 @@ export {
   startProxy,
   type Tampering,
 } from './proxy.ts';
+export { renderSoak, type RenderSoakOptions, type RenderSoakResult } from './render.ts';
 export { until } from './until.ts';

@@ -3,6 +3,7 @@ import { aborts } from './aborts.ts';
 import { asyncSoak } from './async/async-soak.ts';
 import { fuzz } from './fuzz.ts';
 import { mediaSoak } from './media.ts';
+import { renderSoak } from './render.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -41,8 +42,19 @@ switch (positionals[0]) {
       }),
     );
     break;
+  case 'render':
+    tell(
+      await renderSoak({
+        seconds: number(values.seconds, 60),
+        rate: number(values.rate, 200),
+        judgesTimes: true,
+      }),
+    );
+    break;
   default:
-    console.error(`expected fuzz, aborts, async or media, got ${positionals[0] ?? 'nothing'}`);
+    console.error(
+      `expected fuzz, aborts, async, media or render, got ${positionals[0] ?? 'nothing'}`,
+    );
     process.exitCode = 2;
 }
 

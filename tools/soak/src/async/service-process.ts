@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 /** The built services that a soak starts. */
-export type ServiceName = 'async-broker' | 'coordinator';
+export type ServiceName = 'async-broker' | 'coordinator' | 'render-shim';
 
 const pollMs = 20;
 const probeLimitMs = 2_000;
