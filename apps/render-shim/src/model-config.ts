@@ -36,6 +36,8 @@ export interface UpstreamConfig {
   readonly timeoutMs: number;
   /** Bytes of an answer. */
   readonly maxAnswerBytes: number;
+  /** Longest time of a probe; a second when absent. Tests wait for a machine that is busy. */
+  readonly probeMs?: number;
 }
 
 const templateKwargs = setting('a mapping of template variables', (value) => {

@@ -46,7 +46,8 @@ function upstream(ids: readonly string[], ...addresses: string[]): UpstreamConfi
     model: 'org/theirs',
     normalise: 'light',
     withoutToolChoice: false,
-    timeoutMs: 5_000,
+    timeoutMs: 60_000,
+    probeMs: 60_000,
     maxAnswerBytes: 1 << 20,
   };
 }

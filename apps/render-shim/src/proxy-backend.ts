@@ -29,7 +29,11 @@ export class ProxyBackend implements ModelBackend {
 
   /** Looks at the upstreams once; resolves whatever their state. */
   static async start(config: UpstreamConfig, metrics: RenderMetrics): Promise<ProxyBackend> {
-    const group = new UpstreamGroup(config.addresses, { headersMs: config.timeoutMs });
+    const { addresses, timeoutMs, probeMs } = config;
+    const group = new UpstreamGroup(addresses, {
+      headersMs: timeoutMs,
+      ...(probeMs !== undefined && { probeMs }),
+    });
     await group.start();
     return new ProxyBackend(config, group, metrics);
   }
