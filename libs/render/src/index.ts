@@ -8,7 +8,8 @@ export { KWARGS_LAYOUTS, PIXEL_DTYPES, type PixelDtype } from './pixels/tensor-b
 export { type ProfileOptions } from './profile.ts';
 export { profileFileNames } from './profile-files.ts';
 export { type ProfileReport, reportProfile, type Support } from './profile-report.ts';
-export { type ProxyRequest, ProxyModel, type ProxySettings } from './proxy/proxy-model.ts';
+export { ProxyModel } from './proxy/proxy-model.ts';
+export { type ProxyRequest, type ProxySettings } from './proxy/proxy-request.ts';
 export { UpstreamGroup, type UpstreamObserver } from './proxy/upstream-group.ts';
 export { type CacheLimits } from './render-cache.ts';
 export { type RenderPart, RenderNotes } from './render-notes.ts';

@@ -1,6 +1,7 @@
 import { badRequest, invalidField, RenderError } from '../errors.ts';
 import { type JsonObject, type JsonValue } from '../json/json-value.ts';
-import { JsonSyntaxError, parseJson } from '../json/parse-json.ts';
+import { JsonSyntaxError } from '../json/json-syntax-error.ts';
+import { parseJson } from '../json/parse-json.ts';
 
 /** Typed access to the fields of a request body; absent and null are the same, other types are a 400. */
 export class RequestFields {

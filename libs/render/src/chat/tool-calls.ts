@@ -1,6 +1,7 @@
 import { badRequest, invalidField } from '../errors.ts';
 import { type JsonObject, type JsonValue } from '../json/json-value.ts';
-import { parseJson, JsonSyntaxError } from '../json/parse-json.ts';
+import { JsonSyntaxError } from '../json/json-syntax-error.ts';
+import { parseJson } from '../json/parse-json.ts';
 
 const LOCATION = 'body.0.ChatCompletionMessageFunctionToolCallParam';
 

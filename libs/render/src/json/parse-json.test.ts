@@ -3,7 +3,8 @@ import fc from 'fast-check';
 
 import { jsonDumps } from '../python/json-dumps.ts';
 import { fromJson } from '../python/value.ts';
-import { JsonSyntaxError, parseJson } from './parse-json.ts';
+import { JsonSyntaxError } from './json-syntax-error.ts';
+import { parseJson } from './parse-json.ts';
 
 function parse(text: string) {
   return parseJson(Buffer.from(text));

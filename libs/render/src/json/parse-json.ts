@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 
+import { charactersBefore, JsonSyntaxError } from './json-syntax-error.ts';
 import { type JsonObject, type JsonValue } from './json-value.ts';
 
 const MAX_DEPTH = 512;
@@ -23,20 +24,6 @@ const ESCAPES: Readonly<Record<string, string>> = {
   r: '\r',
   t: '\t',
 };
-
-/** Text that is not JSON: `offset` counts characters from the start of the text, as Python's decoder does. */
-export class JsonSyntaxError extends Error {
-  override readonly name = 'JsonSyntaxError';
-  readonly offset: number;
-  /** Set when the text is only refused for a NaN or Infinity below this top-level field. */
-  readonly nonFiniteField: string | undefined;
-
-  constructor(message: string, offset: number, nonFiniteField?: string) {
-    super(message);
-    this.offset = offset;
-    this.nonFiniteField = nonFiniteField;
-  }
-}
 
 /** Settings of {@link parseJson}. */
 export interface ParseJsonOptions {
@@ -261,7 +248,7 @@ class Parser {
     if (!this.allowNonFinite) {
       throw new JsonSyntaxError(
         `${word} is not a JSON value`,
-        this.characters(at),
+        charactersBefore(this.bytes, at),
         this.topLevelKey,
       );
     }
@@ -294,17 +281,7 @@ class Parser {
   }
 
   private error(message: string, at = this.position): JsonSyntaxError {
-    return new JsonSyntaxError(message, this.characters(at));
-  }
-
-  private characters(at: number): number {
-    let count = 0;
-    for (let index = 0; index < at; index++) {
-      if (((this.bytes[index] ?? 0) & 0xc0) !== 0x80) {
-        count++;
-      }
-    }
-    return count;
+    return new JsonSyntaxError(message, charactersBefore(this.bytes, at));
   }
 }
 

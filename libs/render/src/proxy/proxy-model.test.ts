@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import {
   scriptedServer,
   type Answer,
@@ -9,7 +9,8 @@ import {
 } from '@llm-d/testing';
 
 import { RenderError } from '../errors.ts';
-import { ProxyModel, type ProxySettings, type ProxySink } from './proxy-model.ts';
+import { ProxyModel } from './proxy-model.ts';
+import { type ProxySettings, type ProxySink } from './proxy-request.ts';
 import { UpstreamGroup } from './upstream-group.ts';
 import { type UpstreamTimes } from './upstream.ts';
 
@@ -109,7 +110,8 @@ async function proxyFor(
 ): Promise<ProxyModel> {
   group = new UpstreamGroup(
     upstreams.map(({ url }) => url),
-    times,
+    // A machine that stands still for a second has not lost its upstreams.
+    { probeMs: 60_000, ...times },
     () => 0,
   );
   await group.start();
@@ -397,17 +399,24 @@ describe('a failing upstream', () => {
     { name: 'a reset before the answer', answer: { beforeHeaders: 'reset' }, status: 502 },
     { name: 'silence', answer: { beforeHeaders: 'hang' }, status: 504 },
   ];
+  /** Silence is waited for; whatever answers has time. */
+  const limitsFor = (name: string): Partial<UpstreamTimes> => ({
+    headersMs: name === 'silence' ? 2_000 : 60_000,
+  });
 
-  it.each(failures)('with $name has another one asked, once', async ({ answer }) => {
-    const proxy = await proxyTo([answer, { json: object }], {}, { headersMs: 300 });
+  it.each(failures)('with $name has another one asked, once', async ({ name, answer }) => {
+    const proxy = await proxyTo([answer, { json: object }], {}, limitsFor(name));
     expect((await ask(proxy)).header('x-render-upstream')).toBe('1');
     expect(events).toEqual(['0 failed', 'retried', '1 served']);
   });
 
-  it.each(failures)('with $name is told when there is no other', async ({ answer, status }) => {
-    const proxy = await proxyTo([answer], {}, { headersMs: 300 });
-    expect(await refusal(ask(proxy))).toMatchObject({ status });
-  });
+  it.each(failures)(
+    'with $name is told when there is no other',
+    async ({ name, answer, status }) => {
+      const proxy = await proxyTo([answer], {}, limitsFor(name));
+      expect(await refusal(ask(proxy))).toMatchObject({ status });
+    },
+  );
 
   it('with 500 has nobody else asked: the request may be the cause', async () => {
     const proxy = await proxyTo([{ status: 500, text: 'secret' }, { json: object }]);
@@ -426,16 +435,17 @@ describe('a failing upstream', () => {
   });
 
   it('is left alone after five failures in a row, and asked again later', async () => {
-    const proxy = await proxyTo([{ status: 503 }, { json: object }], {}, { ejectMs: 200 });
+    const proxy = await proxyTo([{ status: 503 }, { json: object }], {}, { ejectMs: 60_000 });
     for (let i = 0; i < 5; i++) await ask(proxy);
     expect(events.filter((event) => event === '0 ejected')).toHaveLength(1);
     const asked = renders(servers[0] as ScriptedServer).length;
     for (let i = 0; i < 5; i++) await ask(proxy);
     expect(renders(servers[0] as ScriptedServer)).toHaveLength(asked);
-    await sleep(250);
+    const clock = jest.spyOn(performance, 'now').mockReturnValue(performance.now() + 60_001);
     const [first] = servers;
     first?.play({ json: object });
     expect((await ask(proxy)).header('x-render-upstream')).toBe('0');
+    clock.mockRestore();
   });
 
   it('stays in when it is the only one', async () => {
@@ -464,8 +474,8 @@ describe('a probe that renders', () => {
     { name: 'no such route', answer: { status: 404 }, isHealthy: true },
     { name: 'a fault', answer: { status: 500 }, isHealthy: false },
     { name: 'silence', answer: { beforeHeaders: 'hang' as const }, isHealthy: false },
-  ])('finds out from $name', async ({ answer, isHealthy }) => {
-    await proxyTo([answer], {}, { deepProbeMs: 200 });
+  ])('finds out from $name', async ({ name, answer, isHealthy }) => {
+    await proxyTo([answer], {}, { deepProbeMs: name === 'silence' ? 200 : 60_000 });
     expect(await group.upstreams[0]?.probe(true)).toBe(isHealthy);
     expect(group.isHealthy).toBe(isHealthy);
     expect(renders(servers[0] as ScriptedServer)[0]?.json()).toEqual({ prompt: 'a' });

@@ -1,20 +1,10 @@
 import { badRequest, notImplemented } from '../errors.ts';
 import { getAttribute, getItem, getSlice } from '../python/attributes.ts';
-import {
-  areEqual,
-  arithmetic,
-  bounded,
-  compare,
-  contains,
-  isTruthy,
-  iterate,
-  type ArithmeticOperator,
-} from '../python/operators.ts';
+import { isTruthy, iterate } from '../python/operators.ts';
 import { toText } from '../python/repr.ts';
 import {
   Callable,
   isDict,
-  isNumber,
   Sequence,
   typeName,
   type CallArguments,
@@ -23,15 +13,12 @@ import {
 import { FILTERS } from './filters.ts';
 import { CONSTANTS, GLOBALS, UNSUPPORTED_GLOBALS } from './globals.ts';
 import { hasSplitNumber, type CallNode, type TemplateNode } from './nodes.ts';
+import { binaryOperation, type Evaluate, unaryOperation } from './operations.ts';
 import { type Scope } from './scope.ts';
 import { TESTS } from './tests.ts';
 
-/** A compiled expression. */
-export type Evaluate = (scope: Scope) => Value;
-
 /** What macros of Jinja offer beyond parameters; a template that reads one is refused. */
 const UNSUPPORTED_NAMES = new Set(['varargs', 'kwargs', 'self', 'super']);
-const ARITHMETIC: ReadonlySet<string> = new Set(['+', '-', '*', '/', '//', '%', '**']);
 
 /**
  * Turns an expression into a function. `isPrinted` is true for the whole expression of `{{ }}`, the only place
@@ -78,9 +65,13 @@ export function compileExpression(node: TemplateNode, isPrinted = false): Evalua
     case 'TestExpression':
       return compileTest(node);
     case 'UnaryExpression':
-      return compileUnary(node);
+      return unaryOperation(node.operator.value, compileExpression(node.argument));
     case 'BinaryExpression':
-      return compileBinary(node);
+      return binaryOperation(
+        node.operator.value,
+        compileExpression(node.left),
+        compileExpression(node.right),
+      );
     case 'SelectExpression': {
       const test = compileExpression(node.test);
       const value = compileExpression(node.lhs);
@@ -222,90 +213,4 @@ function compileTest(node: TemplateNode & { type: 'TestExpression' }): Evaluate 
   const operand = compileExpression(node.operand);
   const { negate } = node;
   return (scope) => test(operand(scope), undefined) !== negate;
-}
-
-function compileUnary(node: TemplateNode & { type: 'UnaryExpression' }): Evaluate {
-  const argument = compileExpression(node.argument);
-  switch (node.operator.value) {
-    case 'not':
-      return (scope) => !isTruthy(argument(scope));
-    case '-':
-      return (scope) => {
-        const value = argument(scope);
-        if (typeof value === 'bigint' || typeof value === 'number') return -value;
-        if (typeof value === 'boolean') return value ? -1n : 0n;
-        throw badRequest(`bad operand type for unary -: '${typeName(value)}'`);
-      };
-    case '+':
-      return (scope) => {
-        const value = argument(scope);
-        if (isNumber(value)) return typeof value === 'boolean' ? BigInt(value) : value;
-        throw badRequest(`bad operand type for unary +: '${typeName(value)}'`);
-      };
-    default:
-      throw notImplemented(`operator ${node.operator.value}`);
-  }
-}
-
-function compileBinary(node: TemplateNode & { type: 'BinaryExpression' }): Evaluate {
-  const operator = node.operator.value;
-  const left = compileExpression(node.left);
-  const right = compileExpression(node.right);
-  switch (operator) {
-    case 'and':
-      return (scope) => {
-        const value = left(scope);
-        return isTruthy(value) ? right(scope) : value;
-      };
-    case 'or':
-      return (scope) => {
-        const value = left(scope);
-        return isTruthy(value) ? value : right(scope);
-      };
-    case '==':
-      return (scope) => areEqual(left(scope), right(scope));
-    case '!=':
-      return (scope) => !areEqual(left(scope), right(scope));
-    case '<':
-      return (scope) => compare(left(scope), right(scope)) < 0;
-    case '<=':
-      return (scope) => compare(left(scope), right(scope)) <= 0;
-    case '>':
-      return (scope) => compare(left(scope), right(scope)) > 0;
-    case '>=':
-      return (scope) => compare(left(scope), right(scope)) >= 0;
-    case 'in':
-      return (scope) => {
-        const item = left(scope);
-        return contains(right(scope), item);
-      };
-    case 'not in':
-      return (scope) => {
-        const item = left(scope);
-        return !contains(right(scope), item);
-      };
-    case '~':
-      return (scope) =>
-        bounded(toText(left(scope)) + toText(right(scope)), scope.run.maxCharacters);
-    default:
-      if (!isArithmetic(operator)) throw notImplemented(`operator ${operator}`);
-      return compileArithmetic(operator, left, right);
-  }
-}
-
-function compileArithmetic(
-  operator: ArithmeticOperator,
-  left: Evaluate,
-  right: Evaluate,
-): Evaluate {
-  return (scope) => {
-    const a = left(scope);
-    const b = right(scope);
-    if (operator === '%' && typeof a === 'string') throw notImplemented('text formatting with %');
-    return arithmetic(operator, a, b, scope.run.maxCharacters);
-  };
-}
-
-function isArithmetic(operator: string): operator is ArithmeticOperator {
-  return ARITHMETIC.has(operator);
 }

@@ -1,16 +1,8 @@
 import { badRequest, notImplemented } from '../errors.ts';
-import { dictItems, getItem } from '../python/attributes.ts';
+import { dictItems } from '../python/attributes.ts';
 import { bindArguments, integerArgument, textArgument } from '../python/call-arguments.ts';
 import { jsonDumps } from '../python/json-dumps.ts';
-import {
-  areEqual,
-  arithmetic,
-  compare,
-  isTruthy,
-  iterate,
-  lengthOf,
-  requireHashable,
-} from '../python/operators.ts';
+import { arithmetic, isTruthy, iterate, lengthOf } from '../python/operators.ts';
 import { toText } from '../python/repr.ts';
 import { capitalize, replaceText } from '../python/string-methods.ts';
 import { codePoints, splitLines, strip } from '../python/text.ts';
@@ -22,7 +14,9 @@ import {
   type CallArguments,
   type Value,
 } from '../python/value.ts';
+import { attributeOf } from './attribute-path.ts';
 import { type Run } from './scope.ts';
+import { dictsort, extreme, sort, unique } from './sorting-filters.ts';
 import { testByName } from './tests.ts';
 
 /** What a filter gets: the piped value, the other arguments, and the limits of the rendering. */
@@ -84,18 +78,6 @@ function defaultTo(value: Value, args: CallArguments): Value {
   return isMissing ? (bound.has('default_value') ? bound.get('default_value') : '') : value;
 }
 
-function dictsort(value: Value, args: CallArguments): Value {
-  const bound = bindArguments('dictsort', args, ['case_sensitive', 'by', 'reverse']);
-  if (!isDict(value)) throw badRequest('dictsort needs a dict');
-  const position = bound.get('by') === 'value' ? 1n : 0n;
-  const key = caseKey(isTruthy(bound.get('case_sensitive')));
-  return sorted(
-    dictItems(value).take(),
-    (pair) => key(getItem(pair, position)),
-    isTruthy(bound.get('reverse')),
-  );
-}
-
 function firstItem(value: Value): Value {
   return iterate(value)[0];
 }
@@ -150,16 +132,6 @@ function title(text: string): string {
     .join('');
 }
 
-/** `a.b.0` as Jinja's filters follow it. */
-function attributeOf(value: Value, path: Value): Value {
-  if (typeof path === 'bigint') return getItem(value, path);
-  let current = value;
-  for (const name of toText(path).split('.')) {
-    current = getItem(current, /^\d+$/.test(name) ? BigInt(name) : name);
-  }
-  return current;
-}
-
 function map(value: Value, args: CallArguments, run: Run): Value {
   const [name, ...rest] = args.positional;
   const source = lazyItems(value);
@@ -178,15 +150,6 @@ function map(value: Value, args: CallArguments, run: Run): Value {
     'generator',
     source.map((item) => filter(item, inner, run)),
   );
-}
-
-function extreme(value: Value, sign: number): Value {
-  const key = caseKey(false);
-  let best: Value;
-  iterate(value).forEach((item, at) => {
-    if (at === 0 || compare(key(item), key(best)) * sign > 0) best = item;
-  });
-  return best;
 }
 
 function select(value: Value, args: CallArguments, keeps: boolean): Value {
@@ -220,30 +183,6 @@ function replace(value: Value, args: CallArguments): Value {
 function reverse(value: Value): Value {
   if (typeof value === 'string') return codePoints(value).reverse().join('');
   return new Sequence('generator', [...iterate(value)].reverse());
-}
-
-function caseKey(isCaseSensitive: boolean): (value: Value) => Value {
-  return (value) => (!isCaseSensitive && typeof value === 'string' ? value.toLowerCase() : value);
-}
-
-function sorted(
-  source: readonly Value[],
-  key: (item: Value) => Value,
-  isReverse: boolean,
-): Value[] {
-  const sign = isReverse ? -1 : 1;
-  return [...source].sort((a, b) => sign * compare(key(a), key(b)));
-}
-
-function sort(value: Value, args: CallArguments): Value {
-  const bound = bindArguments('sort', args, ['reverse', 'case_sensitive', 'attribute']);
-  const attribute = bound.get('attribute');
-  const key = caseKey(isTruthy(bound.get('case_sensitive')));
-  return sorted(
-    iterate(value),
-    (item) => key(attribute === undefined ? item : attributeOf(item, attribute)),
-    isTruthy(bound.get('reverse')),
-  );
 }
 
 function sum(value: Value, args: CallArguments, run: Run): Value {
@@ -292,19 +231,4 @@ function trim(value: Value, args: CallArguments): Value {
   const characters = bindArguments('trim', args, ['chars']).get('chars');
   const isDefault = characters === undefined || characters === null;
   return strip(toText(value), 'both', isDefault ? undefined : toText(characters));
-}
-
-function unique(value: Value, args: CallArguments): Value {
-  const bound = bindArguments('unique', args, ['case_sensitive', 'attribute']);
-  const attribute = bound.get('attribute');
-  const key = caseKey(isTruthy(bound.get('case_sensitive')));
-  const seen: Value[] = [];
-  const kept = iterate(value).filter((item) => {
-    const own = key(attribute === undefined ? item : attributeOf(item, attribute));
-    requireHashable(own);
-    if (seen.some((other) => areEqual(other, own))) return false;
-    seen.push(own);
-    return true;
-  });
-  return new Sequence('generator', kept);
 }
