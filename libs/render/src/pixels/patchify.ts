@@ -1,11 +1,11 @@
-import { FREE_FROM, MARGIN_BYTES, PAGE_BYTES, patchKernel } from './patch-kernel.ts';
+import { FREE_FROM, MARGIN_BYTES, pixelKernels, reserveMemory } from './pixel-kernels.ts';
 import { type RgbImage } from './rgb-image.ts';
 
 const CHANNELS = 3;
 /** Frames of a patch; a still image fills both with the same pixels. */
 const FRAMES = 2;
 
-const { memory, patch: cutPatch } = patchKernel();
+const kernels = pixelKernels();
 
 /** Side of a patch in pixels, and patches per side that one token stands for. */
 export interface PatchLayout {
@@ -32,24 +32,20 @@ export function patchify(
   const rowBytes = width * CHANNELS;
   const patchBytes = valuesPerPatch(patchSize);
   const pixelsFrom = FREE_FROM + patchBytes + MARGIN_BYTES;
-  reserve(pixelsFrom + cell * rowBytes + MARGIN_BYTES);
-  const patch = new Uint8Array(memory.buffer, FREE_FROM, patchBytes);
-  const pixels = new Uint8Array(memory.buffer, pixelsFrom, cell * rowBytes);
+  reserveMemory(kernels, pixelsFrom + cell * rowBytes + MARGIN_BYTES);
+  const { buffer } = kernels.memory;
+  const patch = new Uint8Array(buffer, FREE_FROM, patchBytes);
+  const pixels = new Uint8Array(buffer, pixelsFrom, cell * rowBytes);
   for (let cellY = 0; cellY < height; cellY += cell) {
     pixels.set(data.subarray(cellY * rowBytes, (cellY + cell) * rowBytes));
     for (let cellX = 0; cellX < width; cellX += cell) {
       for (let y = 0; y < cell; y += patchSize) {
         for (let x = cellX; x < cellX + cell; x += patchSize) {
           const from = pixelsFrom + y * rowBytes + x * CHANNELS;
-          cutPatch(from, rowBytes, patchSize, FREE_FROM);
+          kernels.patch(from, rowBytes, patchSize, FREE_FROM);
           write(patch);
         }
       }
     }
   }
-}
-
-function reserve(bytes: number): void {
-  const missing = bytes - memory.buffer.byteLength;
-  if (missing > 0) memory.grow(Math.ceil(missing / PAGE_BYTES));
 }
