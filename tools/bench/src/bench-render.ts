@@ -16,8 +16,8 @@ const photo = inRepository('libs/render/src/testdata/images/files/s-1024x768.jpg
 const documents = inRepository('docs');
 const path = '/v1/chat/completions/render';
 
-/** Until code that runs often is compiled. */
-const WARM_UP_REQUESTS = 60;
+/** A service runs for days: code that runs often is compiled after some hundred requests. */
+const WARM_UP_REQUESTS = 400;
 
 interface RenderCase {
   readonly name: string;
