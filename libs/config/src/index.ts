@@ -16,6 +16,7 @@ export {
   duration,
   header,
   headerNames,
+  httpAddress,
   integer,
   integerOrText,
   oneOf,

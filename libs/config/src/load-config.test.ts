@@ -329,6 +329,10 @@ describe('startup messages name key, expectation and value', () => {
       'gateway: {address: "ftp://x"}',
       'gateway.address: expected an http address with a host, such as http://gateway, got "ftp://x"',
     ],
+    [
+      'gateway: {address: "http://user:50%@gateway"}',
+      'gateway.address: expected user and password with % as %25, got "http://***@gateway"',
+    ],
     ['pipeline: {steps: render}', 'pipeline.steps: expected a list of steps, got "render"'],
     [
       'pipeline: {steps: [render]}',

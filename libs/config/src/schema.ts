@@ -5,6 +5,7 @@ import {
   duration,
   header,
   headerNames,
+  httpAddress,
   integerOrText,
   oneOf,
   setting,
@@ -31,12 +32,6 @@ const tlsCipherSuites = textList.transform((names, context) => {
     message: "Go's names of cipher suites, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
   });
   return z.NEVER;
-});
-
-const httpAddress = setting('an http address with a host, such as http://gateway', (value) => {
-  if (typeof value !== 'string' || !URL.canParse(value)) return undefined;
-  const { protocol, hostname } = new URL(value);
-  return /^https?:$/.test(protocol) && hostname !== '' ? value : undefined;
 });
 
 const megabytes = integerOrText(
@@ -151,7 +146,9 @@ const server = {
 };
 
 const gateway = {
-  address: httpAddress.describe('The Inference Gateway, `http://host:port`.'),
+  address: httpAddress('an http address with a host, such as http://gateway').describe(
+    'The Inference Gateway, `http://host:port`; `user:password@` before the host is sent with all legs ([below](#credentials)).',
+  ),
   max_idle_conns_per_host: integerOrText('a number of connections, 0 or more', 0)
     .prefault(100)
     .describe(
