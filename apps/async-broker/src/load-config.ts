@@ -12,7 +12,7 @@ export interface BrokerAppConfig extends BrokerFile {
 }
 
 /** Flags, their variables, and the key of the file that they stand for. */
-const sources: Readonly<Record<string, { variable: string; key: readonly string[] }>> = {
+export const sources: Readonly<Record<string, { variable: string; key: readonly string[] }>> = {
   config: { variable: 'ASYNC_BROKER_CONFIG', key: [] },
   listen: { variable: 'ASYNC_BROKER_LISTEN', key: ['listen'] },
   'log-level': { variable: 'ASYNC_BROKER_LOG_LEVEL', key: ['log_level'] },

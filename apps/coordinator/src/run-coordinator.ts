@@ -26,11 +26,10 @@ import {
   startTracing,
 } from '@llm-d/telemetry';
 import { createApp } from './app.ts';
-import { type Command, helpText, parseCommand } from './command-line.ts';
+import { type Command, parseCommand } from './command-line.ts';
 import { warnOfAbsent } from './dependencies.ts';
 import { startDebugServer } from './debug-server.ts';
 import { explainConfiguration } from './explain-configuration.ts';
-import { programVersion } from './program-version.ts';
 
 /** Connections to upstreams close in no time unless requests are left behind by a second signal. */
 const closeLimitMs = 1_000;
@@ -83,11 +82,8 @@ async function perform(command: Command, options: ProcessOptions): Promise<numbe
       output.write(explained);
       return 0;
     }
-    case 'help':
-      output.write(helpText);
-      return 0;
-    case 'version':
-      output.write(`coordinator ${programVersion()}, Node ${process.version}\n`);
+    case 'print':
+      output.write(command.text);
       return 0;
   }
 }

@@ -9,6 +9,7 @@ import { type z } from 'zod';
 import { fetcherFile, fetcherFlags, loadFetcherConfig } from './config.ts';
 import { leavesOf } from './config-sources.ts';
 import { FetcherMetrics } from './fetcher-metrics.ts';
+import { helpText } from './help.ts';
 
 let directory: string;
 beforeAll(() => {
@@ -238,3 +239,7 @@ function defaultOf(schema: z.ZodType): string {
     typeof defaultValue === 'object' ? `[${defaultValue.join(', ')}]` : `${defaultValue}`;
   return text === '' ? '' : `\`${text}\``;
 }
+
+it.each(Object.keys({ config: true, ...fetcherFlags }))('--help names --%s', (name) => {
+  expect(helpText).toContain(`  --${name} `);
+});

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 
-import { loadShimConfig } from './config.ts';
+import { loadShimConfig, sources } from './config.ts';
+import { helpText } from './help.ts';
 
 let directory: string;
 
@@ -201,4 +202,8 @@ models:
   ])('refuses $name in the file', ({ yaml, problem }) => {
     expect(() => loadShimConfig(['--config', file(yaml)], {})).toThrow(problem);
   });
+});
+
+it.each(Object.keys(sources))('--help names --%s', (name) => {
+  expect(helpText).toContain(`  --${name} `);
 });

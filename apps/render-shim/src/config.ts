@@ -82,7 +82,7 @@ const shimFile = z.strictObject({
 });
 
 /** Flags and their variables; the list of names ends in commas in a variable. */
-const sources: Readonly<Record<string, string>> = {
+export const sources: Readonly<Record<string, string>> = {
   config: 'SHIM_CONFIG',
   listen: 'SHIM_LISTEN',
   'log-level': 'SHIM_LOG_LEVEL',
