@@ -198,7 +198,7 @@ models:
       problem: /workers\.text: expected auto, or a positive number/,
     },
     { name: 'a list', yaml: '[1]', problem: /expected a mapping of keys/ },
-    { name: 'broken YAML', yaml: '{', problem: /cannot be read/ },
+    { name: 'broken YAML', yaml: '{', problem: /not valid YAML: [^\n]*$/ },
   ])('refuses $name in the file', ({ yaml, problem }) => {
     expect(() => loadShimConfig(['--config', file(yaml)], {})).toThrow(problem);
   });
