@@ -1,7 +1,9 @@
+import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   ConfigError,
   type CoordinatorConfig,
+  defaultFile,
   describeProblem,
   type Flags,
   loadConfig,
@@ -89,6 +91,9 @@ async function perform(command: Command, options: ProcessOptions): Promise<numbe
 }
 
 function load(flags: Flags, environment: ProcessOptions['environment']) {
+  if (flags.file === defaultFile && !existsSync(defaultFile)) {
+    throw new ConfigError([`${defaultFile}: does not exist, --config FILE names another`]);
+  }
   return loadConfig({
     file: flags.file,
     environment,

@@ -2,7 +2,7 @@ export { ConfigError, describeProblem } from './config-error.ts';
 export { describeParams, type StepParam } from './describe-params.ts';
 export { parseDuration } from './duration.ts';
 export { explainConfig } from './explain.ts';
-export { type Flags, flagNames, parseFlags } from './flags.ts';
+export { defaultFile, type Flags, flagNames, parseFlags } from './flags.ts';
 export { type ConfigKey, configKeys } from './keys.ts';
 export { type ConfigSources, loadConfig, type LoadedConfig } from './load-config.ts';
 export { isSecretName, maskSecrets } from './mask-secrets.ts';
