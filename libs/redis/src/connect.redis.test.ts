@@ -70,6 +70,12 @@ describe('connectRedis', () => {
     expect(tookMs).toBeLessThan(90);
   });
 
+  it('says why nobody is reached', async () => {
+    const { promise, resolve } = Promise.withResolvers<RedisError>();
+    clients.push(connectRedis({ url: 'redis://127.0.0.1:1', name: 'test', onError: resolve }));
+    expect((await promise).message).toBe('redis://127.0.0.1:1: not reachable (ECONNREFUSED)');
+  });
+
   it('fails a command after its timeout when the server is frozen, and works again after', async () => {
     const client = connect();
     await untilReady(client, soon());

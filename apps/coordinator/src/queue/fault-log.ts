@@ -1,23 +1,39 @@
 import { type Logger } from '@llm-d/pipeline';
 
-const pauseMs = 1_000;
+const firstPauseMs = 1_000;
+const maxPauseMs = 60_000;
 
-/** Tells of faults that come with every request as long as they last: one line a second, with how many there were. */
+/**
+ * Tells of faults that come with every request as long as they last: one line with how many there were, after a second
+ * one more, and then at intervals that double up to a minute.
+ */
 export class FaultLog {
   readonly #log: Pick<Logger, 'warn'>;
+  readonly #now: () => number;
   #toldAt = -Infinity;
+  #pauseMs = firstPauseMs;
   #faults = 0;
 
-  constructor(log: Pick<Logger, 'warn'>) {
+  /** @param now milliseconds of a clock that is never set back. */
+  constructor(log: Pick<Logger, 'warn'>, now: () => number = () => performance.now()) {
     this.#log = log;
+    this.#now = now;
   }
 
   note(error: Error): void {
     this.#faults += 1;
-    const now = performance.now();
-    if (now - this.#toldAt < pauseMs) return;
-    this.#log.warn({ error: error.message, faults: this.#faults }, 'the queue cannot be used');
+    const now = this.#now();
+    const sinceMs = now - this.#toldAt;
+    if (sinceMs < this.#pauseMs) return;
+    // None for a whole pause after the last one ended: this is another outage.
+    this.#pauseMs =
+      sinceMs > 2 * this.#pauseMs ? firstPauseMs : Math.min(2 * this.#pauseMs, maxPauseMs);
     this.#toldAt = now;
+    const { message } = error;
+    this.#log.warn(
+      { error: message, faults: this.#faults },
+      'async-broker: redis_url: the queue cannot be used',
+    );
     this.#faults = 0;
   }
 }
