@@ -207,6 +207,12 @@ describe('C19: a body that is no JSON object', () => {
     expect(gateway.calls).toHaveLength(before);
   });
 
+  it('is told that it is empty when it is', async () => {
+    await start();
+    const response = await fetch(running.url + path, { method: 'POST' });
+    expect(await response.text()).toContain('"the request body is empty (request_id: ');
+  });
+
   it('is served when it is one and says that it is text', async () => {
     await start();
     const response = await fetch(running.url + path, {
