@@ -8,7 +8,7 @@ function linesOf(seconds: readonly number[]): [second: number, faults: unknown][
   const warn = (fields: object): void => {
     lines.push([second, 'faults' in fields && fields.faults]);
   };
-  const log = new FaultLog({ warn }, () => second * 1_000);
+  const log = new FaultLog({ warn }, 'a.key: not usable', () => second * 1_000);
   for (second of seconds) log.note(new Error('down'));
   return lines;
 }

@@ -1,4 +1,4 @@
-import { type Logger } from '@llm-d/pipeline';
+import { type Logger } from './pino-logger.ts';
 
 const firstPauseMs = 1_000;
 const maxPauseMs = 60_000;
@@ -9,14 +9,23 @@ const maxPauseMs = 60_000;
  */
 export class FaultLog {
   readonly #log: Pick<Logger, 'warn'>;
+  readonly #text: string;
   readonly #now: () => number;
   #toldAt = -Infinity;
   #pauseMs = firstPauseMs;
   #faults = 0;
 
-  /** @param now milliseconds of a clock that is never set back. */
-  constructor(log: Pick<Logger, 'warn'>, now: () => number = () => performance.now()) {
+  /**
+   * @param text what the faults mean, with the key that may be the mistake.
+   * @param now milliseconds of a clock that is never set back.
+   */
+  constructor(
+    log: Pick<Logger, 'warn'>,
+    text: string,
+    now: () => number = () => performance.now(),
+  ) {
     this.#log = log;
+    this.#text = text;
     this.#now = now;
   }
 
@@ -29,11 +38,7 @@ export class FaultLog {
     this.#pauseMs =
       sinceMs > 2 * this.#pauseMs ? firstPauseMs : Math.min(2 * this.#pauseMs, maxPauseMs);
     this.#toldAt = now;
-    const { message } = error;
-    this.#log.warn(
-      { error: message, faults: this.#faults },
-      'async-broker: redis_url: the queue cannot be used',
-    );
+    this.#log.warn({ error: error.message, faults: this.#faults }, this.#text);
     this.#faults = 0;
   }
 }
