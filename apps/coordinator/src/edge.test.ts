@@ -181,6 +181,10 @@ describe('C19: a body that is no JSON object', () => {
     })),
     { name: 'an object behind a byte order mark', body: '\ufeff{"model":"m","prompt":"x"}' },
     {
+      name: 'lists 100,000 deep',
+      body: `{"model":"m","messages":${'['.repeat(100_000)}${']'.repeat(100_000)}}`,
+    },
+    {
       name: 'fields of the wrong type',
       body: '{"model":1,"messages":"x"}',
       isRefusedByRender: true,
