@@ -333,6 +333,10 @@ describe('startup messages name key, expectation and value', () => {
       'gateway: {address: "http://user:50%@gateway"}',
       'gateway.address: expected user and password with % as %25, got "http://***@gateway"',
     ],
+    [
+      'gateway: {address: "http://gateway/a?b=c"}',
+      'gateway.address: expected an address without query and fragment, got "http://gateway/a?b=c"',
+    ],
     ['pipeline: {steps: render}', 'pipeline.steps: expected a list of steps, got "render"'],
     [
       'pipeline: {steps: [render]}',

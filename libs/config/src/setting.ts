@@ -58,7 +58,9 @@ export function httpAddress(expectation: string) {
       ? value
       : undefined,
   );
-  return address.refine(hasReadableCredentials, { error: 'user and password with % as %25' });
+  return address
+    .refine(hasReadableCredentials, { error: 'user and password with % as %25' })
+    .refine((text) => !/[?#]/.test(text), { error: 'an address without query and fragment' });
 }
 
 function hasReadableCredentials(address: string): boolean {
