@@ -72,7 +72,8 @@ describe('connectRedis', () => {
 
   it('says why nobody is reached', async () => {
     const { promise, resolve } = Promise.withResolvers<RedisError>();
-    clients.push(connectRedis({ url: 'redis://127.0.0.1:1', name: 'test', onError: resolve }));
+    const url = 'redis://127.0.0.1:1';
+    clients.push(connectRedis({ url, name: 'test', connectTimeoutMs: 15_000, onError: resolve }));
     expect((await promise).message).toBe('redis://127.0.0.1:1: not reachable (ECONNREFUSED)');
   });
 

@@ -271,7 +271,7 @@ describe('the Redis tier', () => {
     await other.restart();
     await next.promise;
     expect(told).toEqual([
-      `down ${other.url}: not reachable (ECONNREFUSED)`,
+      expect.stringContaining(`down ${other.url}: not reachable`),
       `ok ${other.url}: answers`,
     ]);
   });
