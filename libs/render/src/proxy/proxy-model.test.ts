@@ -9,7 +9,8 @@ import {
 } from '@llm-d/testing';
 
 import { RenderError } from '../errors.ts';
-import { ProxyModel, type ProxySettings, type ProxySink } from './proxy-model.ts';
+import { ProxyModel } from './proxy-model.ts';
+import { type ProxySettings, type ProxySink } from './proxy-request.ts';
 import { UpstreamGroup } from './upstream-group.ts';
 import { type UpstreamTimes } from './upstream.ts';
 
