@@ -1,4 +1,13 @@
-import { boolean, duration, integer, oneOf, setting, text, textList } from '@llm-d/config';
+import {
+  boolean,
+  duration,
+  httpAddress,
+  integer,
+  oneOf,
+  setting,
+  text,
+  textList,
+} from '@llm-d/config';
 import { isLaneName } from '@llm-d/broker';
 import { parseListenAddress } from '@llm-d/service';
 import { z } from 'zod';
@@ -9,12 +18,6 @@ const listenAddress = setting('an address such as :8080 or 127.0.0.1:8080', (val
 
 const redisUrl = setting('a URL that begins with redis:// or rediss://', (value) =>
   typeof value === 'string' && /^rediss?:\/\/[^/]/.test(value) && URL.canParse(value)
-    ? value
-    : undefined,
-);
-
-const httpUrl = setting('a URL that begins with http:// or https://', (value) =>
-  typeof value === 'string' && /^https?:\/\/[^/]/.test(value) && URL.canParse(value)
     ? value
     : undefined,
 );
@@ -63,7 +66,7 @@ export const brokerFile = z.strictObject({
     .prefault({}),
   dispatch: z
     .strictObject({
-      address: httpUrl.optional(),
+      address: httpAddress('an address such as http://coordinator:8080').optional(),
       slots: count.prefault(64),
       connect_timeout: duration.prefault('5s'),
       attempt_timeout: duration.prefault('300s'),

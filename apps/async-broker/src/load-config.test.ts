@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ConfigError } from '@llm-d/config';
-import { type BrokerAppConfig, loadBrokerConfig } from './load-config.ts';
+import { helpText } from './help.ts';
+import { type BrokerAppConfig, loadBrokerConfig, sources } from './load-config.ts';
 
 let folder = '';
 beforeAll(() => {
@@ -151,4 +152,8 @@ describe('the configuration', () => {
   ])('refuses the flags $argv', ({ argv, problem }) => {
     expect(problems(needed, argv)).toEqual([problem]);
   });
+});
+
+it.each(Object.keys(sources))('--help names --%s', (name) => {
+  expect(helpText).toContain(`  --${name} `);
 });

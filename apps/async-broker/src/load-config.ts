@@ -1,7 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { type BrokerRedis } from '@llm-d/broker';
-import { ConfigError, describeProblem, nearestName } from '@llm-d/config';
-import { parse as parseYaml } from 'yaml';
+import { ConfigError, describeProblem, nearestName, readYamlFile } from '@llm-d/config';
 import { type z } from 'zod';
 import { type BrokerFile, brokerFile } from './config.ts';
 
@@ -12,7 +10,7 @@ export interface BrokerAppConfig extends BrokerFile {
 }
 
 /** Flags, their variables, and the key of the file that they stand for. */
-const sources: Readonly<Record<string, { variable: string; key: readonly string[] }>> = {
+export const sources: Readonly<Record<string, { variable: string; key: readonly string[] }>> = {
   config: { variable: 'ASYNC_BROKER_CONFIG', key: [] },
   listen: { variable: 'ASYNC_BROKER_LISTEN', key: ['listen'] },
   'log-level': { variable: 'ASYNC_BROKER_LOG_LEVEL', key: ['log_level'] },
@@ -36,7 +34,7 @@ export function loadBrokerConfig(
     if (value !== undefined && value !== '' && !given.has(flag)) given.set(flag, value);
   }
   const file = given.get('config');
-  const values = file === undefined ? {} : readFile(file);
+  const values = file === undefined ? {} : readYamlFile(file);
   for (const [flag, value] of given) {
     const key = sources[flag]?.key ?? [];
     if (key.length > 0) write(values, key, flag === 'log-level' ? toNumber(value) : value);
@@ -101,21 +99,6 @@ function readFlags(argv: readonly string[]): Map<string, string> {
     given.set(name, value);
   }
   return given;
-}
-
-function readFile(file: string): Record<string, unknown> {
-  let content: unknown;
-  try {
-    content = parseYaml(readFileSync(file, 'utf8')) ?? {};
-  } catch (cause) {
-    // The lines after the first quote the file, which may hold a password.
-    const [reason = ''] = String(cause instanceof Error ? cause.message : cause).split('\n', 1);
-    throw new ConfigError([`${file}: cannot be read: ${reason}`], { cause });
-  }
-  if (!isMapping(content)) {
-    throw new ConfigError([describeProblem(file, 'a mapping of keys', content)]);
-  }
-  return { ...content };
 }
 
 /** Sets a nested key; the section may be absent. */

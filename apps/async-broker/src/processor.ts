@@ -1,5 +1,5 @@
 import { type Broker, openBroker } from '@llm-d/broker';
-import { type Logger, type Tracing } from '@llm-d/telemetry';
+import { FaultLog, type Logger, type Tracing } from '@llm-d/telemetry';
 import { BrokerMetrics } from './broker-metrics.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Aimd } from './gates/aimd.ts';
@@ -37,6 +37,8 @@ export function openProcessor(options: ProcessorOptions): Processor {
   const { config, logger, tracing, onLane } = options;
   const { dispatch, gates: gateConfig, lanes, tenants, worker } = config;
   const metrics = new BrokerMetrics();
+  const redisKey = 'url' in config.brokerRedis ? 'redis.url' : 'redis.cluster';
+  const faults = new FaultLog(logger, `${redisKey}: cannot be used`);
   const broker: Broker = openBroker({
     redis: config.brokerRedis,
     lanes,
@@ -55,7 +57,7 @@ export function openProcessor(options: ProcessorOptions): Processor {
     observer: {
       ...metrics.broker,
       onError: (error) => {
-        logger.warn({ error: error.message }, 'redis');
+        faults.note(error);
       },
     },
   });
@@ -138,9 +140,8 @@ export function openProcessor(options: ProcessorOptions): Processor {
     problems: () => {
       const { isReady, problems } = broker.health();
       if (isReady) return isWorking ? [] : ['workers are starting'];
-      const key = 'url' in config.brokerRedis ? 'redis.url' : 'redis.cluster';
-      const texts = problems.map(({ text, command }) => `${key}: ${text}: ${command}`);
-      return texts.length > 0 ? texts : [`${key}: not reachable`];
+      const texts = problems.map(({ text, command }) => `${redisKey}: ${text}: ${command}`);
+      return texts.length > 0 ? texts : [`${redisKey}: not reachable`];
     },
     start: () => {
       starting = pool.start().then(

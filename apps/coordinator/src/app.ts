@@ -68,7 +68,10 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     },
     onRedisState: (state, reason) => {
       metrics.media.redisBecame(state);
-      logger[state === 'ok' ? 'info' : 'warn']({ media_redis: state }, `media cache: ${reason}`);
+      logger[state === 'ok' ? 'info' : 'warn'](
+        { media_redis: state },
+        `media.cache.redis_url: ${reason}`,
+      );
     },
   });
   metrics.watchMedia(fetcher);

@@ -23,15 +23,8 @@ describe('parseCommand', () => {
     });
   });
 
-  it.each([['--help'], ['-h'], ['-help'], ['validate', '--help']])(
-    'takes %s for help',
-    (...argv) => {
-      expect(parseCommand(argv)).toEqual({ name: 'help' });
-    },
-  );
-
-  it.each([['--version'], ['-version']])('takes %s for version', (...argv) => {
-    expect(parseCommand(argv)).toEqual({ name: 'version' });
+  it.each([['--help'], ['validate', '--help']])('takes %s for help', (...argv) => {
+    expect(parseCommand(argv)).toEqual({ name: 'print', text: helpText });
   });
 
   it.each([

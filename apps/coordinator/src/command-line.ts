@@ -1,10 +1,18 @@
-import { ConfigError, type Flags, flagNames, nearestName, parseFlags } from '@llm-d/config';
+import {
+  ConfigError,
+  type Flags,
+  flagNames,
+  nearestName,
+  parseFlags,
+  programText,
+} from '@llm-d/config';
 
 /** What a command line asks the program to do. */
 export type Command =
   | { readonly name: 'run' | 'validate' | 'explain'; readonly flags: Flags }
-  | { readonly name: 'help' | 'version' };
+  | { readonly name: 'print'; readonly text: string };
 
+const packageFile = new URL('../package.json', import.meta.url);
 const commandNames = ['validate', 'explain'] as const;
 
 /**
@@ -12,8 +20,8 @@ const commandNames = ['validate', 'explain'] as const;
  * does not know.
  */
 export function parseCommand(argv: readonly string[]): Command {
-  if (argv.some((word) => /^(?:-h|--?help)$/.test(word))) return { name: 'help' };
-  if (argv.some((word) => /^--?version$/.test(word))) return { name: 'version' };
+  const text = programText(argv, { name: 'coordinator', packageFile, help: helpText });
+  if (text !== undefined) return { name: 'print', text };
   const [first = '', second = ''] = argv;
   const name = commandNames.find((known) => known === first);
   if (name) {

@@ -145,6 +145,15 @@ describe('coordinator explain', () => {
     expect(output).toContain('        max_parallel: 8 # file\n');
   });
 
+  it('tells of the flag when there is no file where one is looked for', async () => {
+    expect(await run(['explain'])).toEqual({
+      exitCode: 1,
+      output: '',
+      errors:
+        'coordinator: config/coordinator/coordinator.yaml: does not exist, --config FILE names another\n',
+    });
+  });
+
   it('fails with the problems of a configuration that cannot be read', async () => {
     expect(await run(['explain', write('gateway: {timeout: 5}')])).toEqual({
       exitCode: 1,

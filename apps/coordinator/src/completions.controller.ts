@@ -194,7 +194,8 @@ function parse(bytes: Buffer, code: 'BAD_REQUEST' | 'INVALID_REQUEST'): JsonDocu
     // Other faults leave nothing to walk along.
     const param = cause.reason === 'lone-surrogate' ? pathTo(bytes, cause.offset) : '';
     const text = `the request body: ${param && `${param}: `}${cause.message}`;
-    throw new BadRequestError(text, { cause, code, ...(param && { param }) });
+    const message = bytes.length > 0 ? text : 'the request body is empty';
+    throw new BadRequestError(message, { cause, code, ...(param && { param }) });
   }
 }
 

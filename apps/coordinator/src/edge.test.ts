@@ -181,6 +181,10 @@ describe('C19: a body that is no JSON object', () => {
     })),
     { name: 'an object behind a byte order mark', body: '\ufeff{"model":"m","prompt":"x"}' },
     {
+      name: 'lists 100,000 deep',
+      body: `{"model":"m","messages":${'['.repeat(100_000)}${']'.repeat(100_000)}}`,
+    },
+    {
       name: 'fields of the wrong type',
       body: '{"model":1,"messages":"x"}',
       isRefusedByRender: true,
@@ -205,6 +209,12 @@ describe('C19: a body that is no JSON object', () => {
     });
     expect(text).not.toMatch(/SECRET|\bat \w+ \(|node_modules|\.ts:/);
     expect(gateway.calls).toHaveLength(before);
+  });
+
+  it('is told that it is empty when it is', async () => {
+    await start();
+    const response = await fetch(running.url + path, { method: 'POST' });
+    expect(await response.text()).toContain('"the request body is empty (request_id: ');
   });
 
   it('is served when it is one and says that it is text', async () => {

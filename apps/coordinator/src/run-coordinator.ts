@@ -1,7 +1,9 @@
+import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   ConfigError,
   type CoordinatorConfig,
+  defaultFile,
   describeProblem,
   type Flags,
   loadConfig,
@@ -26,11 +28,10 @@ import {
   startTracing,
 } from '@llm-d/telemetry';
 import { createApp } from './app.ts';
-import { type Command, helpText, parseCommand } from './command-line.ts';
+import { type Command, parseCommand } from './command-line.ts';
 import { warnOfAbsent } from './dependencies.ts';
 import { startDebugServer } from './debug-server.ts';
 import { explainConfiguration } from './explain-configuration.ts';
-import { programVersion } from './program-version.ts';
 
 /** Connections to upstreams close in no time unless requests are left behind by a second signal. */
 const closeLimitMs = 1_000;
@@ -83,16 +84,16 @@ async function perform(command: Command, options: ProcessOptions): Promise<numbe
       output.write(explained);
       return 0;
     }
-    case 'help':
-      output.write(helpText);
-      return 0;
-    case 'version':
-      output.write(`coordinator ${programVersion()}, Node ${process.version}\n`);
+    case 'print':
+      output.write(command.text);
       return 0;
   }
 }
 
 function load(flags: Flags, environment: ProcessOptions['environment']) {
+  if (flags.file === defaultFile && !existsSync(defaultFile)) {
+    throw new ConfigError([`${defaultFile}: does not exist, --config FILE names another`]);
+  }
   return loadConfig({
     file: flags.file,
     environment,

@@ -48,7 +48,7 @@ export async function createApp(options: AppOptions): Promise<MediaFetcherApp> {
       onRedisState: (state, reason) => {
         cacheState = state === 'ok' ? 'ok' : 'degraded';
         metrics.media.redisBecame(state);
-        logger.warn({ state, reason }, 'redis');
+        logger[state === 'ok' ? 'info' : 'warn']({ state }, `cache.redis_url: ${reason}`);
       },
     }),
   );

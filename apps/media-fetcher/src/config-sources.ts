@@ -1,6 +1,4 @@
-import { readFileSync } from 'node:fs';
-import { ConfigError, describeProblem, nearestName } from '@llm-d/config';
-import { parse } from 'yaml';
+import { ConfigError, describeProblem, nearestName, readYamlFile } from '@llm-d/config';
 import { z } from 'zod';
 
 /** Values by path, before they are checked. */
@@ -40,7 +38,7 @@ export function readSources(
 ): { values: Mapping; warnings: string[] } {
   const given = readFlags(argv, ['config', ...Object.keys(flags)]);
   const file = given.get('config') ?? environment['MEDIA_CONFIG'];
-  const values = file === undefined || file === '' ? {} : readFile(file);
+  const values = file === undefined || file === '' ? {} : withoutNulls(readYamlFile(file));
   const paths = [...leavesOf(schema).keys()];
   const pathOf = new Map(paths.map((path) => [variableOf(path), path]));
   const warnings: string[] = [];
@@ -110,20 +108,6 @@ function readFlags(argv: readonly string[], names: readonly string[]): Map<strin
     given.set(name, value);
   }
   return given;
-}
-
-function readFile(file: string): Mapping {
-  let content: unknown;
-  try {
-    content = parse(readFileSync(file, 'utf8')) ?? {};
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ConfigError([`${file}: cannot be read: ${reason}`], { cause });
-  }
-  if (!isMapping(content)) {
-    throw new ConfigError([describeProblem(file, 'a mapping of keys', content)]);
-  }
-  return withoutNulls(content);
 }
 
 /** A key without a value counts as absent. */

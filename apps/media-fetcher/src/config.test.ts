@@ -9,6 +9,7 @@ import { type z } from 'zod';
 import { fetcherFile, fetcherFlags, loadFetcherConfig } from './config.ts';
 import { leavesOf } from './config-sources.ts';
 import { FetcherMetrics } from './fetcher-metrics.ts';
+import { helpText } from './help.ts';
 
 let directory: string;
 beforeAll(() => {
@@ -170,7 +171,7 @@ describe('what does not start', () => {
     { name: 'a switch', yaml: 'allow_private_networks: "yes"', problem: /true or false/ },
     { name: 'a port', yaml: 'allowed_ports: [0]', problem: /^allowed_ports/ },
     { name: 'a list', yaml: '- a', problem: /a mapping of keys/ },
-    { name: 'no YAML', yaml: 'a: [', problem: /cannot be read/ },
+    { name: 'no YAML', yaml: 'a: [', problem: /not valid YAML: [^\n]*$/ },
     { name: 'blocked hosts', yaml: 'blocked_domains: ["*"]', problem: /^blocked_domains/ },
     { name: 'no token file', yaml: 'token_file: /nowhere', problem: /^token_file: cannot be read/ },
   ])('$name', ({ yaml, problem }) => {
@@ -238,3 +239,7 @@ function defaultOf(schema: z.ZodType): string {
     typeof defaultValue === 'object' ? `[${defaultValue.join(', ')}]` : `${defaultValue}`;
   return text === '' ? '' : `\`${text}\``;
 }
+
+it.each(Object.keys({ config: true, ...fetcherFlags }))('--help names --%s', (name) => {
+  expect(helpText).toContain(`  --${name} `);
+});

@@ -1,18 +1,26 @@
-import { ConfigError } from '@llm-d/config';
+import { ConfigError, programText } from '@llm-d/config';
 import { runService } from '@llm-d/service';
 import { createLogger, startTracing } from '@llm-d/telemetry';
 import { createApp } from './app.ts';
 import { loadFetcherConfig } from './config.ts';
 import { FetcherMetrics } from './fetcher-metrics.ts';
+import { helpText } from './help.ts';
 
 /** For spans that are left when the last request has ended. */
 const flushLimitMs = 2_000;
+
+const packageFile = new URL('../package.json', import.meta.url);
 
 process.exit(await main(process.argv.slice(2)));
 
 /** Starts the media fetcher and runs it until it is told to stop. Resolves to the exit code. */
 async function main(argv: readonly string[]): Promise<number> {
   try {
+    const text = programText(argv, { name: 'media-fetcher', packageFile, help: helpText });
+    if (text !== undefined) {
+      process.stdout.write(text);
+      return 0;
+    }
     const { config, warnings } = loadFetcherConfig(argv, process.env);
     const logger = createLogger({ service: 'media-fetcher', level: config.logLevel });
     const metrics = new FetcherMetrics({ hasProcess: true });

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 
-import { loadShimConfig } from './config.ts';
+import { loadShimConfig, sources } from './config.ts';
+import { helpText } from './help.ts';
 
 let directory: string;
 
@@ -200,8 +201,12 @@ models:
       problem: /workers\.text: expected auto, or a positive number/,
     },
     { name: 'a list', yaml: '[1]', problem: /expected a mapping of keys/ },
-    { name: 'broken YAML', yaml: '{', problem: /cannot be read/ },
+    { name: 'broken YAML', yaml: '{', problem: /not valid YAML: [^\n]*$/ },
   ])('refuses $name in the file', ({ yaml, problem }) => {
     expect(() => loadShimConfig(['--config', file(yaml)], {})).toThrow(problem);
   });
+});
+
+it.each(Object.keys(sources))('--help names --%s', (name) => {
+  expect(helpText).toContain(`  --${name} `);
 });

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
 import {
@@ -8,13 +7,13 @@ import {
   duration,
   integer,
   nearestName,
+  readYamlFile,
   setting,
   text,
   textList,
 } from '@llm-d/config';
 import { type WorkerLimits } from '@llm-d/render';
 import { parseListenAddress, type ListenAddress } from '@llm-d/service';
-import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 
 import { type ModelConfig, modelEntry, toModelConfig } from './model-config.ts';
@@ -85,7 +84,7 @@ const shimFile = z.strictObject({
 });
 
 /** Flags and their variables; the list of names ends in commas in a variable. */
-const sources: Readonly<Record<string, string>> = {
+export const sources: Readonly<Record<string, string>> = {
   config: 'SHIM_CONFIG',
   listen: 'SHIM_LISTEN',
   'log-level': 'SHIM_LOG_LEVEL',
@@ -113,7 +112,7 @@ export function loadShimConfig(
   const listen = given.get('listen')?.at(-1);
   const logLevel = given.get('log-level')?.at(-1);
   const values = {
-    ...(file !== undefined && readFile(file)),
+    ...(file !== undefined && readYamlFile(file)),
     ...(listen !== undefined && { listen }),
     ...(logLevel !== undefined && {
       log_level: /^\d+$/.test(logLevel) ? Number(logLevel) : logLevel,
@@ -196,20 +195,6 @@ function describeUnknownFlag(word: string, name: string): string {
   if (name === '') return describeProblem('command line', 'flags such as --config', word);
   const nearest = nearestName(name, Object.keys(sources));
   return `--${name}: unknown flag${nearest ? `, did you mean --${nearest}?` : ''}`;
-}
-
-function readFile(file: string): Record<string, unknown> {
-  let content: unknown;
-  try {
-    content = parseYaml(readFileSync(file, 'utf8')) ?? {};
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ConfigError([`${file}: cannot be read: ${reason}`], { cause });
-  }
-  if (typeof content !== 'object' || content === null || Array.isArray(content)) {
-    throw new ConfigError([describeProblem(file, 'a mapping of keys', content)]);
-  }
-  return { ...content };
 }
 
 function describeIssue(values: unknown): (issue: z.core.$ZodIssue) => string[] {

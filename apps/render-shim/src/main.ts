@@ -1,19 +1,27 @@
-import { ConfigError } from '@llm-d/config';
+import { ConfigError, programText } from '@llm-d/config';
 import { RenderWorkers } from '@llm-d/render';
 import { runService } from '@llm-d/service';
 import { createLogger } from '@llm-d/telemetry';
 
 import { createApp } from './app.ts';
 import { loadShimConfig } from './config.ts';
+import { helpText } from './help.ts';
 import { loadModels } from './load-models.ts';
 import { profileCommand } from './profile-command.ts';
 import { RenderMetrics } from './render-metrics.ts';
+
+const packageFile = new URL('../package.json', import.meta.url);
 
 process.exit(await main(process.argv.slice(2)));
 
 /** Runs a command, or the render shim until it is told to stop. Resolves to the exit code. */
 async function main(argv: readonly string[]): Promise<number> {
   try {
+    const text = programText(argv, { name: 'render-shim', packageFile, help: helpText });
+    if (text !== undefined) {
+      process.stdout.write(text);
+      return 0;
+    }
     if (argv[0] === 'profile') {
       return await profileCommand(argv.slice(1), (line) => process.stdout.write(`${line}\n`));
     }

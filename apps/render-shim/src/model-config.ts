@@ -1,6 +1,15 @@
 import { resolve } from 'node:path';
 
-import { boolean, duration, integer, oneOf, setting, text, textList } from '@llm-d/config';
+import {
+  boolean,
+  duration,
+  httpAddress,
+  integer,
+  oneOf,
+  setting,
+  text,
+  textList,
+} from '@llm-d/config';
 import {
   type JsonObject,
   type JsonValue,
@@ -45,11 +54,6 @@ const templateKwargs = setting('a mapping of template variables', (value) => {
   return kwargs instanceof Map ? kwargs : undefined;
 });
 
-const address = setting('an address such as http://render:8000', (value) => {
-  if (typeof value !== 'string' || !URL.canParse(value)) return undefined;
-  return /^https?:$/.test(new URL(value).protocol) ? value : undefined;
-});
-
 /** An entry as it stands in the file; which keys a mode needs is checked here too. */
 export const modelEntry = z
   .strictObject({
@@ -77,7 +81,7 @@ export const modelEntry = z
     trust_request_chat_template: boolean.optional(),
     trust_request_mm_kwargs: boolean.optional(),
     default_chat_template_kwargs: templateKwargs.optional(),
-    upstreams: z.array(address).prefault([]),
+    upstreams: z.array(httpAddress('an address such as http://render:8000')).prefault([]),
     upstream_model: text.optional(),
     normalise: oneOf('off', 'light', 'full').prefault('light'),
     without_tool_choice: boolean.prefault(false),

@@ -7,7 +7,10 @@ import { ConfigError } from '@llm-d/config';
 import { profileFileNames, reportProfile, type ProfileReport, type Support } from '@llm-d/render';
 import { stringify } from 'yaml';
 
-const USAGE = 'profile: expected `profile add MODEL_DIRECTORY [--to DIRECTORY] [--name NAME]`';
+/** The words after the name of the program. */
+export const profileUsage = 'profile add MODEL_DIRECTORY [--to DIRECTORY] [--name NAME]';
+
+const USAGE = `profile: expected \`${profileUsage}\``;
 
 /**
  * `profile add`: copies what rendering needs from a local model directory and says what is supported. Resolves to the

@@ -4,6 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { configKeys } from './keys.ts';
 import { loadConfig } from './load-config.ts';
 import { type FileMapping, readFileContent } from './read-file.ts';
+import { readYaml } from './read-yaml.ts';
 import { coordinatorConfig } from './schema.ts';
 
 const root = join(import.meta.dirname, '../../..');
@@ -27,7 +28,7 @@ describe('deploy/compose/coordinator.yaml', () => {
   });
 
   it('shows every key, the optional ones with their defaults', () => {
-    const { values, unknownKeys } = readFileContent(withOptionalKeys);
+    const { values, unknownKeys } = readFileContent(readYaml(withOptionalKeys, 'coordinator.yaml'));
     expect(unknownKeys).toEqual([]);
     for (const { path } of configKeys) {
       const value = path

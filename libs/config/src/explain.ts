@@ -3,7 +3,8 @@ import { type StepParam } from './describe-params.ts';
 import { type ConfigKey, configKeys } from './keys.ts';
 import { type LoadedConfig } from './load-config.ts';
 import { maskSecrets } from './mask-secrets.ts';
-import { type CoordinatorConfig, emptyMeans, eraDefaults, sections } from './schema.ts';
+import { eraDefaults } from './pipeline-section.ts';
+import { type CoordinatorConfig, emptyMeans, sections } from './schema.ts';
 import { stepsWithDefaults } from './step-params.ts';
 import { writeValue } from './write-value.ts';
 

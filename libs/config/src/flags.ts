@@ -43,7 +43,8 @@ export const flagNames: readonly string[] = [
   'zap-devel',
 ];
 
-const defaultFile = 'config/coordinator/coordinator.yaml';
+/** What is read when no flag names a file. */
+export const defaultFile = 'config/coordinator/coordinator.yaml';
 
 /**
  * Reads the command line as Go does: one or two dashes, `--name value` or `--name=value`, switches

@@ -246,39 +246,39 @@ Pipeline: {Steps: [{Type: render, Params: {Address: *g}}, {type: decode, params:
   it.each([
     {
       name: 'broken',
-      yaml: 'server: [unclosed\n  x: {',
-      problem: /^configuration file: not valid YAML: /,
+      yaml: 'server: [unclosed\n  x: {\n',
+      problem: /^Implicit keys of flow sequence pairs .* at line 1, column 10$/,
     },
     {
       name: 'tabs',
       yaml: 'server:\n\tlisten_addr: x\n',
-      problem: /^configuration file: not valid YAML: /,
+      problem: /^Tabs are not allowed as indentation at line 2, column 1$/,
     },
     {
       name: 'a key twice',
       yaml: 'log_level: 1\nlog_level: 2\n',
-      problem: /not valid YAML: Map keys must be unique/,
+      problem: /^Map keys must be unique at line 2, column 1$/,
     },
-    {
-      name: 'a list',
-      yaml: '- a\n- b\n',
-      problem: 'configuration file: expected a mapping of keys, got ["a","b"]',
-    },
-    {
-      name: 'a text',
-      yaml: 'hello',
-      problem: 'configuration file: expected a mapping of keys, got "hello"',
-    },
-  ])('is refused when it is $name', ({ yaml, problem }) => {
-    expect(problemsOf(yaml)).toEqual([
-      typeof problem === 'string' ? problem : expect.stringMatching(problem),
-    ]);
+  ])('is refused when it is $name, without a quotation of it', ({ yaml, problem }) => {
+    const [found = '', ...others] = problemsOf(yaml);
+    const prefix = `${join(directory, 'coordinator.yaml')}: not valid YAML: `;
+    expect(found.slice(0, prefix.length)).toBe(prefix);
+    expect(found.slice(prefix.length)).toMatch(problem);
+    expect(others).toEqual([]);
+  });
+
+  it.each([
+    { kind: 'list', yaml: '- a\n- b\n' },
+    { kind: 'string', yaml: 'hello' },
+  ])('is refused when it is a $kind', ({ kind, yaml }) => {
+    const problem = `expected a mapping of keys, got a ${kind}`;
+    expect(problemsOf(yaml)).toEqual([`${join(directory, 'coordinator.yaml')}: ${problem}`]);
   });
 
   it('is refused when it is missing', () => {
-    expect(() => loadConfig({ file: join(directory, 'none.yaml') })).toThrow(
-      /^configuration file: cannot be read: ENOENT/,
-    );
+    const file = join(directory, 'none.yaml');
+    const problem = `${file}: cannot be read: ENOENT: no such file or directory`;
+    expect(() => loadConfig({ file })).toThrow(expect.objectContaining({ problems: [problem] }));
   });
 });
 
@@ -328,6 +328,14 @@ describe('startup messages name key, expectation and value', () => {
     [
       'gateway: {address: "ftp://x"}',
       'gateway.address: expected an http address with a host, such as http://gateway, got "ftp://x"',
+    ],
+    [
+      'gateway: {address: "http://user:50%@gateway"}',
+      'gateway.address: expected user and password with % as %25, got "http://***@gateway"',
+    ],
+    [
+      'gateway: {address: "http://gateway/a?b=c"}',
+      'gateway.address: expected an address without query and fragment, got "http://gateway/a?b=c"',
     ],
     ['pipeline: {steps: render}', 'pipeline.steps: expected a list of steps, got "render"'],
     [

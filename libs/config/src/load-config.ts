@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { ConfigError, describeProblem } from './config-error.ts';
 import { type ElementVariable, readEnvironment } from './environment.ts';
 import { configKeys } from './keys.ts';
 import { type FileMapping, readFileContent, readSteps } from './read-file.ts';
+import { readYamlFile } from './read-yaml.ts';
 import { type CoordinatorConfig, coordinatorConfig } from './schema.ts';
 
 /** Where the configuration comes from; flags win over the environment, that over the file. */
@@ -36,7 +36,7 @@ export interface LoadedConfig {
  * naming key, expectation and value.
  */
 export function loadConfig(sources: ConfigSources): LoadedConfig {
-  const { values, unknownKeys } = readFileContent(readText(sources.file));
+  const { values, unknownKeys } = readFileContent(readYamlFile(sources.file));
   const environment = readEnvironment(sources.environment ?? {});
   const unknown = [...unknownKeys, ...environment.unknown];
   const origins = new Map<string, string>();
@@ -76,16 +76,6 @@ export function loadConfig(sources: ConfigSources): LoadedConfig {
     throw new ConfigError([...problems, ...unknown]);
   }
   return { config: result.data, warnings: unknown, given: values, origins };
-}
-
-function readText(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    // Nothing but Errors is thrown by the call above.
-    const reason = (error as Error).message;
-    throw new ConfigError([`configuration file: cannot be read: ${reason}`], { cause: error });
-  }
 }
 
 /** Origins of lists of steps are kept by field, so that one field can come from somewhere else. */

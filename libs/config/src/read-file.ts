@@ -1,5 +1,3 @@
-import { parse } from 'yaml';
-import { ConfigError, describeProblem } from './config-error.ts';
 import { nearestName } from './nearest-name.ts';
 import { sections } from './schema.ts';
 
@@ -14,21 +12,9 @@ export interface FileContent {
 }
 
 /**
- * Reads the YAML text of a configuration file. Key names may be in any case, a key without a value
- * counts as absent, an empty file has no keys. Throws a ConfigError for text that is no mapping.
+ * Known and unknown keys of a configuration file. Key names may be in any case, a key without a value counts as absent.
  */
-export function readFileContent(yaml: string): FileContent {
-  let file: unknown;
-  try {
-    file = parse(yaml, { merge: true }) ?? {};
-  } catch (error) {
-    // Nothing but Errors is thrown by the call above.
-    const reason = (error as Error).message;
-    throw new ConfigError([`configuration file: not valid YAML: ${reason}`], { cause: error });
-  }
-  if (!isMapping(file)) {
-    throw new ConfigError([describeProblem('configuration file', 'a mapping of keys', file)]);
-  }
+export function readFileContent(file: FileMapping): FileContent {
   const unknownKeys: string[] = [];
   return { values: readSection(file, '', unknownKeys), unknownKeys };
 }

@@ -51,6 +51,28 @@ export function integerOrText(...bounds: Parameters<typeof integer>) {
   );
 }
 
+/** The address of an HTTP server; user and password may stand in it, escaped as in every URL. */
+export function httpAddress(expectation: string) {
+  const address = setting(expectation, (value) =>
+    typeof value === 'string' && /^https?:\/\/[^/]/i.test(value) && URL.canParse(value)
+      ? value
+      : undefined,
+  );
+  return address
+    .refine(hasReadableCredentials, { error: 'user and password with % as %25' })
+    .refine((text) => !/[?#]/.test(text), { error: 'an address without query and fragment' });
+}
+
+function hasReadableCredentials(address: string): boolean {
+  const { username, password } = new URL(address);
+  try {
+    decodeURIComponent(username + password);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** One of a closed set of names. */
 export function oneOf<const Name extends string>(...names: readonly Name[]) {
   return setting(`one of ${names.join(', ')}`, (value) => names.find((name) => name === value));

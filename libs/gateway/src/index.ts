@@ -11,16 +11,14 @@ export {
 } from './phases.ts';
 export { redactBody, redactHeaders } from './redact.ts';
 export { toTransportError, TransportError, type TransportFault } from './transport-error.ts';
+export { maxErrorBytes, UpstreamClient, type UpstreamOptions } from './upstream-client.ts';
 export {
   type AnswerReceiver,
   type ArrivingBody,
   type CallCounts,
-  maxErrorBytes,
   type Payload,
   type StreamFlow,
   type StreamRequest,
   type UpstreamAnswer,
-  UpstreamClient,
-  type UpstreamOptions,
   type UpstreamRequest,
-} from './upstream-client.ts';
+} from './upstream-request.ts';

@@ -1,10 +1,5 @@
-import {
-  type AnswerReceiver,
-  type StreamFlow,
-  UpstreamClient,
-  type UpstreamOptions,
-  type UpstreamRequest,
-} from './upstream-client.ts';
+import { UpstreamClient, type UpstreamOptions } from './upstream-client.ts';
+import { type AnswerReceiver, type StreamFlow, type UpstreamRequest } from './upstream-request.ts';
 
 /** A client with generous limits; for tests of this package. */
 export function clientOf(address: string, options: Partial<UpstreamOptions> = {}): UpstreamClient {

@@ -4,7 +4,8 @@ import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { clientOf, MemoryReceiver, nextTurn, post } from './testing.ts';
-import { type CallCounts, type UpstreamClient, type UpstreamRequest } from './upstream-client.ts';
+import { type UpstreamClient } from './upstream-client.ts';
+import { type CallCounts, type UpstreamRequest } from './upstream-request.ts';
 
 /** What the peer does with a request: an answer, an end after the whole request, or an end at its first bytes. */
 type Deed = 'answer' | 'close' | 'reset' | 'half' | 'early';

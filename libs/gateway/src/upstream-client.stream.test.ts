@@ -4,7 +4,8 @@ import { PassThrough, Readable } from 'node:stream';
 import { type Answer, scriptedServer, type ScriptedServer } from '@llm-d/testing';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { clientOf, MemoryReceiver, nextTurn, post } from './testing.ts';
-import { type StreamRequest, type UpstreamClient } from './upstream-client.ts';
+import { type UpstreamClient } from './upstream-client.ts';
+import { type StreamRequest } from './upstream-request.ts';
 
 let server: ScriptedServer;
 let client: UpstreamClient;

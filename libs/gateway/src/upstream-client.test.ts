@@ -74,6 +74,16 @@ describe('the request', () => {
     expect(server.calls[0]?.headers['transfer-encoding']).toBeUndefined();
   });
 
+  it.each([
+    { name: 'none of its own', headers: ['x-a', '1'], sent: 'Basic dXNAZXI6cDp3' },
+    { name: 'its own', headers: ['Authorization', 'Bearer t'], sent: 'Bearer t' },
+  ])('authenticates with what the address says when it has $name', async ({ headers, sent }) => {
+    const known = clientOf(server.url.replace('://', '://us%40er:p%3Aw@'));
+    await known.call(post({ headers }));
+    await known.destroy();
+    expect(server.calls[0]?.headers['authorization']).toEqual([sent]);
+  });
+
   it('sends a large body of many chunks whole, with its exact length', async () => {
     const pieces = Array.from({ length: 50 }, (_, i) =>
       String.fromCharCode(97 + (i % 26)).repeat(40_000),

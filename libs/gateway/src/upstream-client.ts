@@ -1,77 +1,21 @@
-import { type Readable } from 'node:stream';
 import { type Dispatcher, Pool } from 'undici';
 import { ConnectionPool, type ConnectionUse, type PooledHandler } from './connection.ts';
 import { decodeContent } from './decode-content.ts';
+import { isGathered, toBody } from './request-body.ts';
 import { isWriteError, toTransportError, TransportError } from './transport-error.ts';
-
-/** Bytes that are sent as they are; a JsonRaw fits. */
-export interface Payload {
-  readonly byteLength: number;
-  readonly chunks: readonly Uint8Array[];
-}
-
-/** One POST to an upstream. */
-export interface UpstreamRequest {
-  readonly path: string;
-  /** Names and values in turn; a name may repeat. */
-  readonly headers: readonly string[];
-  readonly body: Payload;
-  readonly signal: AbortSignal;
-  /** Whether a second run does no harm, as with GET, so that a call on a connection that the peer had closed may be sent again. */
-  readonly isRepeatable?: boolean;
-  /** Hears of calls that were sent again. */
-  readonly counts?: CallCounts;
-  /** Called when the whole request is on its way, again when it is sent again; before, no upstream can act on it. */
-  readonly onSent?: (() => void) | undefined;
-}
-
-/** What happened to a call on its way. */
-export interface CallCounts {
-  /** How often it was sent again on another connection. */
-  retries?: number;
-}
-
-/** A body that is sent while it arrives from somewhere else, no faster than the upstream takes it. */
-export interface ArrivingBody {
-  /** Declared length; undefined sends it in chunks. */
-  readonly byteLength: number | undefined;
-  /** Destroyed when the call ends. A failure of its source aborts the call's signal. */
-  readonly stream: Readable;
-}
-
-/** One call whose answer is handed on. */
-export interface StreamRequest extends Omit<UpstreamRequest, 'body'> {
-  /** POST when absent. */
-  readonly method?: string;
-  /** Undefined for a call without a body. */
-  readonly body: Payload | ArrivingBody | undefined;
-}
-
-/** A whole answer; the body is unpacked, and cut at `maxErrorBytes` unless the status is 200. */
-export interface UpstreamAnswer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly body: Buffer;
-  /** `performance.now()` when status and headers came. */
-  readonly headersAt: number;
-}
-
-/** Lets the receiver of a streamed answer hold it back. */
-export interface StreamFlow {
-  pause(): void;
-  resume(): void;
-}
-
-/** Takes a streamed answer as it arrives. */
-export interface AnswerReceiver {
-  /** Status and headers (names and values in turn). Returning false drops the body and ends the call well. */
-  start(status: number, headers: readonly string[], flow: StreamFlow): boolean;
-  data(chunk: Uint8Array): void;
-}
+import {
+  type AnswerReceiver,
+  type StreamRequest,
+  type UpstreamAnswer,
+  type UpstreamRequest,
+} from './upstream-request.ts';
 
 /** Where an upstream is and how long it may take; times in milliseconds, 0 switches a limit off. */
 export interface UpstreamOptions {
-  /** Origin with an optional path prefix, for example `http://gateway:80`. */
+  /**
+   * Origin with an optional path prefix, for example `http://gateway:80`. User and password in it are sent as basic
+   * authentication with requests that have no `authorization` of their own.
+   */
   address: string;
   connectTimeoutMs: number;
   /** From the request sent to the answer's headers. */
@@ -90,12 +34,6 @@ export interface UpstreamOptions {
 /** Bytes of an error answer that are kept; more never helps a log reader. */
 export const maxErrorBytes = 8192;
 
-/** Bodies up to this size are sent in one piece: one write is cheaper than several. */
-const singleWriteBytes = 65_536;
-
-/** Larger bodies go out as fast as the peer reads them. */
-const maxGatheredBytes = 4 * 1024 * 1024;
-
 /** Bytes of a dropped answer that are read so that the connection can be used again. */
 const maxDrainedBytes = 65_536;
 
@@ -111,10 +49,13 @@ export class UpstreamClient {
   readonly #options: UpstreamOptions;
   readonly #pool: Pool;
   readonly #pathPrefix: string;
+  /** Undefined when the address has no user and no password. */
+  readonly #authorization: string | undefined;
 
   constructor(options: UpstreamOptions) {
-    const { origin, pathname } = new URL(options.address);
+    const { origin, pathname, username, password } = new URL(options.address);
     this.#options = options;
+    this.#authorization = basicAuthorization(username, password);
     this.#pathPrefix = pathname.replace(/\/+$/, '');
     this.#pool = new Pool(origin, {
       connections: null,
@@ -209,8 +150,16 @@ export class UpstreamClient {
     await this.#pool.destroy();
   }
 
+  #authorize(headers: readonly string[]): readonly string[] {
+    const authorization = this.#authorization;
+    if (authorization === undefined) return headers;
+    const hasOwn = headers.some((name, i) => i % 2 === 0 && /^authorization$/i.test(name));
+    return hasOwn ? headers : [...headers, 'authorization', authorization];
+  }
+
   #dispatch(request: StreamRequest, limits: CallLimits, handler: AnswerHandler): Promise<void> {
-    const { method = 'POST', path, headers, body, signal, onSent } = request;
+    const { method = 'POST', path, body, signal, onSent } = request;
+    const headers = this.#authorize(request.headers);
     const { callTimeoutMs, bodyTimeoutMs } = limits;
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
@@ -299,6 +248,12 @@ export class UpstreamClient {
   }
 }
 
+function basicAuthorization(username: string, password: string): string | undefined {
+  if (username === '' && password === '') return undefined;
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return `Basic ${Buffer.from(credentials).toString('base64')}`;
+}
+
 /** Milliseconds; 0 = no limit. */
 interface CallLimits {
   readonly callTimeoutMs: number;
@@ -330,43 +285,6 @@ const endedHere = new Error('the call was ended on this side');
 
 function reasonOf(signal: AbortSignal): Error {
   return signal.reason instanceof Error ? signal.reason : new Error('aborted');
-}
-
-/** Whether the body is in memory, in more than one piece, and not so large that its upload should be watched. */
-function isGathered(body: StreamRequest['body']): boolean {
-  if (!body || 'stream' in body) return false;
-  return body.byteLength > singleWriteBytes && body.byteLength <= maxGatheredBytes;
-}
-
-function toBody(body: StreamRequest['body']): Uint8Array | Readable | null {
-  if (!body) return null;
-  if ('stream' in body) return body.stream;
-  const { chunks, byteLength } = body;
-  const [first] = chunks;
-  if (chunks.length === 1 && first) return first;
-  if (byteLength <= singleWriteBytes) return Buffer.concat(chunks);
-  // undici sends any iterable of bytes chunk by chunk; its types only know streams.
-  return joinSmall(chunks) as unknown as Readable;
-}
-
-/** Joins neighbours below `singleWriteBytes`, the edits between long unchanged runs: each chunk costs a system call. */
-function joinSmall(chunks: readonly Uint8Array[]): Uint8Array[] {
-  const joined: Uint8Array[] = [];
-  let small: Uint8Array[] = [];
-  const flush = (): void => {
-    const [only] = small;
-    if (only) joined.push(small.length === 1 ? only : Buffer.concat(small));
-    small = [];
-  };
-  for (const chunk of chunks) {
-    if (chunk.length < singleWriteBytes) small.push(chunk);
-    else {
-      flush();
-      joined.push(chunk);
-    }
-  }
-  flush();
-  return joined;
 }
 
 function toStrings(raw: Dispatcher.DispatchController['rawHeaders']): string[] {

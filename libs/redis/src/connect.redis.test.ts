@@ -70,6 +70,13 @@ describe('connectRedis', () => {
     expect(tookMs).toBeLessThan(90);
   });
 
+  it('says why nobody is reached', async () => {
+    const { promise, resolve } = Promise.withResolvers<RedisError>();
+    const url = 'redis://127.0.0.1:1';
+    clients.push(connectRedis({ url, name: 'test', connectTimeoutMs: 15_000, onError: resolve }));
+    expect((await promise).message).toBe('redis://127.0.0.1:1: not reachable (ECONNREFUSED)');
+  });
+
   it('fails a command after its timeout when the server is frozen, and works again after', async () => {
     const client = connect();
     await untilReady(client, soon());

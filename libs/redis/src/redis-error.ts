@@ -38,5 +38,8 @@ export function toRedisError(error: unknown, server: string): RedisError {
   if (message === 'Command timed out') {
     return new RedisError('timeout', `${server}: no answer in time`);
   }
-  return new RedisError('unreachable', `${server}: not reachable`);
+  // Such as ENOTFOUND or ECONNREFUSED, from Node.
+  const { code } = error as { code?: unknown };
+  const why = typeof code === 'string' && /^[A-Z_]+$/.test(code) ? ` (${code})` : '';
+  return new RedisError('unreachable', `${server}: not reachable${why}`);
 }

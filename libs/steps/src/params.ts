@@ -1,4 +1,4 @@
-import { integer, setting, text } from '@llm-d/config';
+import { httpAddress, integer, setting, text } from '@llm-d/config';
 import { z } from 'zod';
 
 /** Sizes in the configuration are given in mebibytes. */
@@ -14,11 +14,7 @@ export const flag = setting('true or false', (value) =>
   typeof value === 'boolean' ? value : undefined,
 );
 
-export const httpAddress = setting('an http address such as http://render:8000', (address) =>
-  typeof address === 'string' && URL.canParse(address) && /^https?:/.test(address)
-    ? address
-    : undefined,
-);
+export const upstreamAddress = httpAddress('an http address such as http://render:8000');
 
 const overrides = "Overrides the pipeline's key.";
 

@@ -11,7 +11,7 @@ import {
   type RequestContext,
   UpstreamError,
 } from '@llm-d/pipeline';
-import { BatchAnswer } from './batch-answer.ts';
+import { MediaFetcherAnswer } from './media-fetcher-answer.ts';
 import { type MediaFrame, MediaFrames } from './media-frames.ts';
 
 /** Most items that a media fetcher takes at a time. */
@@ -120,7 +120,7 @@ export class RemoteMedia {
     const entry = ctx.begin({ name: step, kind: 'leg' });
     entry.requestBytes = body.length;
     entry.responseBytes = 0;
-    const answer = new BatchAnswer(
+    const answer = new MediaFetcherAnswer(
       new MediaFrames(references.length, limits.maxTotalDownloadBytes),
     );
     const ending = endingOf(ctx.signal, downloadsMs(references.length, limits) + graceMs);
@@ -169,7 +169,7 @@ export class RemoteMedia {
     }
   }
 
-  #take(answer: BatchAnswer, firstIndex: number): readonly MediaFrame[] {
+  #take(answer: MediaFetcherAnswer, firstIndex: number): readonly MediaFrame[] {
     const { step, media } = this.#options;
     const { status = 0 } = answer;
     if (status === 200) {

@@ -14,7 +14,7 @@ import { z } from 'zod';
 import { kwargsOf, readGenerateInput, readTokenIds } from './generate-input.ts';
 import { captureHeaders, readLeg } from './leg.ts';
 import { refuseOtherMedia } from './other-media.ts';
-import { bytesPerMb, count, httpAddress, positiveInteger } from './params.ts';
+import { bytesPerMb, count, upstreamAddress, positiveInteger } from './params.ts';
 import { isInside, readPlaceholder } from './placeholders.ts';
 import { checkPlaceholders, checkTokenCount } from './prompt-limits.ts';
 
@@ -28,7 +28,7 @@ const withoutTensors = { mm_payload: 'none', return_mm_kwargs: false };
 export const render = defineStep({
   type,
   params: z.strictObject({
-    address: httpAddress.describe(
+    address: upstreamAddress.describe(
       "The render service; the client's path and `/render` are appended.",
     ),
     timeout: duration.prefault('30s').describe('Whole call with its body; 0 = no limit.'),

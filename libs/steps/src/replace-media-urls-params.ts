@@ -1,7 +1,7 @@
 import { duration, oneOf, setting, text } from '@llm-d/config';
 import { type ImageTransform, type MediaLimits, type Modality } from '@llm-d/pipeline';
 import { z } from 'zod';
-import { bytesPerMb, count, flag, httpAddress, mediaMb, positiveInteger } from './params.ts';
+import { bytesPerMb, count, flag, upstreamAddress, mediaMb, positiveInteger } from './params.ts';
 
 const ownMb = (what: string) =>
   mediaMb.optional().describe(`MB of one ${what}; absent = \`max_download_size\`.`);
@@ -20,7 +20,7 @@ export const replaceMediaUrlsParams = z.strictObject({
     .describe(
       '`remote` has a [media fetcher](apps/media-fetcher.md) download, of whose configuration and this one the stricter counts.',
     ),
-  address: httpAddress.optional().describe('The media fetcher, with `mode: remote`.'),
+  address: upstreamAddress.optional().describe('The media fetcher, with `mode: remote`.'),
   token: text
     .prefault('')
     .describe('Shown to the media fetcher; best set by its environment variable.'),

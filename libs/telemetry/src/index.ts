@@ -1,5 +1,6 @@
 export { AsyncMetrics, type WatchedQueue } from './async-metrics.ts';
 export { type ErrorCode, errorCode } from './error-code.ts';
+export { FaultLog } from './fault-log.ts';
 export { type CountedMediaItem, MediaMetrics, type WatchedMedia } from './media-metrics.ts';
 export {
   type CountedDownload,

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { spawnSync } from 'node:child_process';
 import { createLogger, type LogLevel } from './pino-logger.ts';
 
 /** Everything a logger of this level writes, line by line. */
@@ -33,5 +34,27 @@ describe('createLogger', () => {
     const [line] = linesAt(2);
     expect(line).toMatchObject({ service: 'test', msg: 'e' });
     expect(new Date(String(line?.['time'])).getTime()).toBeGreaterThan(0);
+  });
+
+  it('has every line on standard output when the process exits, whatever was gathered', () => {
+    const module = JSON.stringify(new URL('./pino-logger.ts', import.meta.url).href);
+    const program = `
+      const { createLogger } = await import(${module});
+      const logger = createLogger({ service: 'test', level: 2 });
+      for (let i = 0; i < 3000; i++) {
+        logger.info({ i }, 'café ☕');
+        if (i === 1500) await new Promise((resume) => setTimeout(resume, 1));
+      }
+      process.exit(0);
+    `;
+    const { stdout } = spawnSync(
+      process.execPath,
+      ['--conditions=@llm-d/source', '--input-type=module', '--eval', program],
+      { encoding: 'utf8' },
+    );
+    const lines = stdout.trimEnd().split('\n');
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject(
+      Array.from({ length: 3000 }, (_, i) => ({ i, msg: 'café ☕' })),
+    );
   });
 });

@@ -36,10 +36,17 @@ export function createLogger(options: LoggerOptions): Logger {
       timestamp: stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    options.destination ??
-      destination({
-        ...{ fd: 1, sync: false, periodicFlush: flushMs },
-        ...{ minLength: writeBytes, maxWrite: 2 * writeBytes },
-      }),
+    options.destination ?? standardOutput(),
   );
+}
+
+/** Gathers lines as bytes: text would be joined, and its bytes counted anew, with every line. */
+function standardOutput(): DestinationStream {
+  const output = destination({
+    ...{ fd: 1, sync: false, periodicFlush: flushMs, contentMode: 'buffer' },
+    ...{ minLength: writeBytes, maxWrite: 2 * writeBytes },
+  });
+  // Its types do not know that in this mode it takes bytes.
+  const write = output.write.bind(output) as (line: unknown) => boolean;
+  return Object.assign(output, { write: (line: string) => write(Buffer.from(line)) });
 }

@@ -155,12 +155,21 @@ function plain(url: string): Promise<System> {
   });
 }
 
+interface Measured {
+  readonly name: string;
+  readonly steps: readonly [string, Cost][];
+  /** Memory of Redis for a request that waits, with its body. */
+  readonly queuedBytes: number;
+  /** And for one that is done, with its answer; undefined where others wait. */
+  readonly finishedBytes: number | undefined;
+}
+
 /** Fills, fills up to the backlog, and drains as much as was first filled. */
 async function measure(
   open: (url: string) => Promise<System>,
   count: number,
   backlog: number,
-): Promise<{ name: string; steps: [string, Cost][]; bytesEach: number }> {
+): Promise<Measured> {
   await using server = await startRedis([
     ...['--appendonly', 'yes'],
     // A rewrite of the file falls into one step of the one or the other.
@@ -173,15 +182,18 @@ async function measure(
     await system.drain(count / 10);
     const before = await usedMemory(redis);
     const steps: [string, Cost][] = [['admit, empty', await costOf(redis, count, system.fill)]];
-    const bytesEach = ((await usedMemory(redis)) - before) / count;
+    const bytesEach = async (): Promise<number> => ((await usedMemory(redis)) - before) / count;
+    const queuedBytes = await bytesEach();
+    let finishedBytes: number | undefined;
     if (backlog > count) {
       await system.fill(backlog - count);
       steps.push([`admit, ${backlog} queued`, await costOf(redis, count, system.fill)]);
       steps.push([`dispatch, ${backlog} queued`, await costOf(redis, count, system.drain)]);
     } else {
       steps.push(['dispatch', await costOf(redis, count, system.drain)]);
+      finishedBytes = await bytesEach();
     }
-    return { name: system.name, steps, bytesEach };
+    return { name: system.name, steps, queuedBytes, finishedBytes };
   } finally {
     await system.close();
     redis.disconnect();
@@ -217,7 +229,11 @@ export async function benchAsync(args: string[]): Promise<void> {
   const columns = ['per s', 'CPU us', 'Redis us'];
   const peerColumns = columns.map((name) => `peer ${name}`);
   printTable(['step', ...columns, ...peerColumns, 'ratio', 'CPU ratio'], rows);
-  console.log(`Redis memory of a queued request: ${(own.bytesEach / 1_024).toFixed(1)} KB`);
+  const kilobytes = (bytes: number): string => `${(bytes / 1_024).toFixed(1)} KB`;
+  console.log(`Redis memory of a queued request: ${kilobytes(own.queuedBytes)}`);
+  if (own.finishedBytes !== undefined) {
+    console.log(`and of a finished one with its answer: ${kilobytes(own.finishedBytes)}`);
+  }
 }
 
 const zero: Cost = { count: 0, seconds: 0, cpuSeconds: 0, redisSeconds: 0 };

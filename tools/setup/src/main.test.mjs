@@ -146,7 +146,7 @@ describe('npm run coordinator', () => {
 });
 
 describe('npm test', () => {
-  it('installs npm packages, Redis and iproute2, runs every check and closes with the counts', async () => {
+  it('installs npm packages, Redis and other programs, runs every check and closes with the counts', async () => {
     const { code, stdout, stderr } = await setup(['test']);
 
     expect(calls()).toEqual([
@@ -157,6 +157,8 @@ describe('npm test', () => {
       ...(process.platform === 'linux'
         ? ['apt-get update', expect.stringMatching(/^apt-get .*install -y .* iproute2$/)]
         : []),
+      'apt-get update',
+      expect.stringMatching(/^apt-get .*install -y .* python3-pip$/),
       'nx sync:check',
       'prettier --check .',
       'nx run-many -t lint build test --skip-nx-cache',

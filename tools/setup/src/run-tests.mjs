@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findCommands, hasPasswordlessSudo, readJson } from './facts.mjs';
 import { prepare } from './prepare.mjs';
-import { ipCommands, planIp } from './ip-plan.mjs';
 import { planRedis, redisCommands } from './redis-plan.mjs';
 import { addUp, closingLine, exitCodeOf, tallyRun } from './tally.mjs';
+import { planTool, toolCommands, tools } from './tool-plan.mjs';
 
 const installTimeoutMs = 5 * 60_000;
 
@@ -80,15 +80,17 @@ async function offerPrograms(context) {
         commands: findCommands(redisCommands, process.env.PATH),
       }),
   });
-  await offer(context, {
-    name: 'iproute2',
-    look: (facts) =>
-      planIp({
-        ...facts,
-        platform: process.platform,
-        commands: findCommands(ipCommands, process.env.PATH),
-      }),
-  });
+  for (const name of Object.keys(tools)) {
+    await offer(context, {
+      name,
+      look: (facts) =>
+        planTool(name, {
+          ...facts,
+          platform: process.platform,
+          commands: findCommands(toolCommands, process.env.PATH),
+        }),
+    });
+  }
 }
 
 /** Has a plan carried out, if it is one. */

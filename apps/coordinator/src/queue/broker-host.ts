@@ -5,9 +5,8 @@ import {
   type RequestQueue,
   type StoredRequests,
 } from '@llm-d/pipeline';
-import { AsyncMetrics, type CoordinatorMetrics, type Logger } from '@llm-d/telemetry';
+import { AsyncMetrics, type CoordinatorMetrics, FaultLog, type Logger } from '@llm-d/telemetry';
 import { brokerQueue } from './broker-queue.ts';
-import { FaultLog } from './fault-log.ts';
 
 /** Opens the queue for a pipeline that has one, and looks after it. Without such a pipeline it does nothing. */
 export class BrokerHost implements AsyncHost {
@@ -22,7 +21,7 @@ export class BrokerHost implements AsyncHost {
 
   constructor(logger: Logger, { registry }: CoordinatorMetrics) {
     this.#logger = logger;
-    this.#faults = new FaultLog(logger);
+    this.#faults = new FaultLog(logger, 'async-broker: redis_url: the queue cannot be used');
     this.#registry = registry;
   }
 

@@ -256,6 +256,26 @@ describe('the Redis tier', () => {
     expect(states).toEqual(['down', 'ok']);
   });
 
+  it('tells of a server that goes and comes, before anybody asks for something', async () => {
+    await using other = await startRedis();
+    const told: string[] = [];
+    let next = Promise.withResolvers<void>();
+    const onState = (state: string, reason: string): void => {
+      told.push(`${state} ${reason}`);
+      next.resolve();
+    };
+    await redisTier({ url: other.url, onState });
+    await other.kill();
+    await next.promise;
+    next = Promise.withResolvers();
+    await other.restart();
+    await next.promise;
+    expect(told).toEqual([
+      expect.stringContaining(`down ${other.url}: not reachable`),
+      `ok ${other.url}: answers`,
+    ]);
+  });
+
   it('comes back by itself after the server was frozen', async () => {
     await using other = await startRedis();
     const tier = await redisTier({ url: other.url, controlTimeoutMs: 50 });

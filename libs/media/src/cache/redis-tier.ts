@@ -15,6 +15,7 @@ import {
   type SharedTier,
   type TierAnswer,
 } from './cache-tier.ts';
+import { openControl } from './control-connection.ts';
 import { digestOf } from './keys.ts';
 import { KnownEntries } from './known-entries.ts';
 import { Seal } from './seal.ts';
@@ -83,10 +84,14 @@ export class RedisTier implements SharedTier {
     this.#seal = new Seal(config.secret ?? '');
     this.#server = redactRedisUrl(url);
     this.#now = config.now ?? Date.now;
-    const open = (name: string, commandTimeoutMs: number): RedisClient =>
-      connectRedis({ url, name, commandTimeoutMs });
-    this.#control = open('media-control', controlTimeoutMs);
-    this.#blobs = Array.from({ length: blobConnections }, () => open('media-blobs', blobTimeoutMs));
+    this.#control = openControl(url, controlTimeoutMs, {
+      absent: (error) => this.#become('down', error.message),
+      ready: () => {
+        if (this.#failures < maxFailures) this.#works(); // else the next command finds out
+      },
+    });
+    const blobs = { url, name: 'media-blobs', commandTimeoutMs: blobTimeoutMs };
+    this.#blobs = Array.from({ length: blobConnections }, () => connectRedis(blobs));
   }
 
   /** What Redis is used for at this moment. */

@@ -16,7 +16,7 @@ const problem = z.object({
 });
 
 /** An answer of a media fetcher while it arrives: frames, or a problem. */
-export class BatchAnswer {
+export class MediaFetcherAnswer {
   readonly frames: MediaFrames;
   readonly #pieces: Uint8Array[] = [];
   #pieceBytes = 0;
