@@ -7,7 +7,7 @@ const singleWriteBytes = 65_536;
 /** Larger bodies go out as fast as the peer reads them. */
 const maxGatheredBytes = 4 * 1024 * 1024;
 
-/** Whether the body is in memory, in more than one piece, and not so large that its upload should be watched. */
+/** Whether the body is in memory, not in one write, and not so large that its upload should be watched. */
 export function isGathered(body: StreamRequest['body']): boolean {
   if (!body || 'stream' in body) return false;
   return body.byteLength > singleWriteBytes && body.byteLength <= maxGatheredBytes;
@@ -18,10 +18,11 @@ export function toBody(body: StreamRequest['body']): Uint8Array | Readable | nul
   if (!body) return null;
   if ('stream' in body) return body.stream;
   const { chunks, byteLength } = body;
-  const [first] = chunks;
-  if (chunks.length === 1 && first) return first;
-  if (byteLength <= singleWriteBytes) return Buffer.concat(chunks);
-  // undici sends any iterable of bytes chunk by chunk; its types only know streams.
+  if (byteLength <= singleWriteBytes) {
+    const [first] = chunks;
+    return chunks.length === 1 && first ? first : Buffer.concat(chunks);
+  }
+  // undici sends any iterable of bytes chunk by chunk; its types only know streams. A list can be emptied when it is sent.
   return joinSmall(chunks) as unknown as Readable;
 }
 

@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { PassThrough, Readable } from 'node:stream';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { type Answer, scriptedServer, type ScriptedServer } from '@llm-d/testing';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { clientOf, MemoryReceiver, nextTurn, post } from './testing.ts';
@@ -21,6 +23,9 @@ afterEach(async () => {
   await client.destroy();
   await server.close();
 });
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
 
 function* endless(piece = Buffer.alloc(65_536)): Generator<Uint8Array> {
   for (;;) yield piece;
@@ -52,6 +57,24 @@ describe('a streamed answer', () => {
     expect(receiver.text).toBe('onetwo');
     expect(receiver.status).toBe(202);
     expect(receiver.headers.join('\n')).toContain('X-A\n1\nX-A\n2');
+  });
+
+  it.each([1, 2])('has let go of a request body in pieces of %d when it begins', async (count) => {
+    const gate = Promise.withResolvers<void>();
+    server.play({ chunks: ['one', { wait: gate.promise }] });
+    const begin = (): { streamed: Promise<void>; pieces: WeakRef<Buffer>[] } => {
+      const chunks = Array.from({ length: count }, () => Buffer.alloc(300_000, ' '));
+      const body = { chunks, byteLength: count * 300_000 };
+      const streamed = client.stream({ ...post(), body }, receiver);
+      return { streamed, pieces: chunks.map((chunk) => new WeakRef(chunk)) };
+    };
+    const { streamed, pieces } = begin();
+    await receiver.seen('one');
+    await nextTurn();
+    collect();
+    expect(pieces.filter((piece) => piece.deref())).toEqual([]);
+    gate.resolve();
+    await streamed;
   });
 
   it('is not unpacked, whatever its status', async () => {

@@ -121,10 +121,10 @@ export class UpstreamClient {
    *
    * @throws TransportError when the answer did not come or broke off; the signal's reason when it was aborted.
    */
-  async stream(request: StreamRequest, receiver: AnswerReceiver): Promise<void> {
+  stream(request: StreamRequest, receiver: AnswerReceiver): Promise<void> {
     let [isDropped, dropped] = [false, 0];
     const { bodyTimeoutMs } = this.#options;
-    await this.#dispatch(
+    return this.#dispatch(
       request,
       { callTimeoutMs: 0, bodyTimeoutMs },
       {
@@ -158,8 +158,9 @@ export class UpstreamClient {
   }
 
   #dispatch(request: StreamRequest, limits: CallLimits, handler: AnswerHandler): Promise<void> {
-    const { method = 'POST', path, body, signal, onSent } = request;
-    const headers = this.#authorize(request.headers);
+    const { signal, onSent } = request;
+    /** Let go when the answer begins: an open stream holds no prompt. */
+    let outgoing: StreamRequest | undefined = request;
     const { callTimeoutMs, bodyTimeoutMs } = limits;
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
@@ -169,6 +170,7 @@ export class UpstreamClient {
       let controller: Dispatcher.DispatchController | undefined;
       let use: ConnectionUse | undefined;
       let isSent = false;
+      let sending: ReturnType<typeof toBody>;
       let timer: NodeJS.Timeout | undefined;
       let isSettled = false;
       const settle = (error?: Error): void => {
@@ -190,14 +192,17 @@ export class UpstreamClient {
         timer = setTimeout(() => abort(new TransportError('timeout')), callTimeoutMs);
       }
       const send = (): void => {
-        if (isSettled) return;
+        if (isSettled || !outgoing) return;
+        const { method = 'POST', path, body } = outgoing;
+        const headers = this.#authorize(outgoing.headers);
         const sized = body?.byteLength !== undefined;
+        sending = toBody(body);
         this.#pool.dispatch(
           {
             method,
             path: this.#pathPrefix + path,
             headers: sized ? [...headers, 'content-length', String(body.byteLength)] : [...headers],
-            body: toBody(body),
+            body: sending,
             bodyTimeout: bodyTimeoutMs,
           },
           exchange,
@@ -210,7 +215,7 @@ export class UpstreamClient {
           use = exchange.connection?.begin();
           isSent = false;
           if (isSettled) started.abort(endedHere);
-          else if (isGathered(body)) exchange.connection?.gather();
+          else if (isGathered(outgoing?.body)) exchange.connection?.gather();
         },
         onRequestSent() {
           exchange.connection?.flush();
@@ -220,6 +225,9 @@ export class UpstreamClient {
         },
         onResponseStart(started, status, parsed) {
           if (status < 200 || isSettled) return;
+          outgoing = undefined;
+          // undici keeps the list of pieces as long as the exchange.
+          if (isSent && Array.isArray(sending)) sending.length = 0;
           try {
             handler.start(status, parsed, started);
           } catch (error) {
@@ -235,9 +243,10 @@ export class UpstreamClient {
         },
         onResponseError(_controller, error) {
           if (isSettled) return;
-          if (!exchange.isFreshWanted && use && mayRepeat(request, use, isSent, error)) {
+          const isFirst = !exchange.isFreshWanted;
+          if (isFirst && outgoing && use && mayRepeat(outgoing, use, isSent, error)) {
             exchange.isFreshWanted = true;
-            if (request.counts) request.counts.retries = 1;
+            if (outgoing.counts) outgoing.counts.retries = 1;
             // undici is still busy with the connection that broke.
             queueMicrotask(send);
           } else settle(toTransportError(error));

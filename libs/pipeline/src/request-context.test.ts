@@ -1,4 +1,4 @@
-import { JsonDocument } from '@llm-d/json-document';
+import { JsonDocument, jsonRaw, parseJson } from '@llm-d/json-document';
 import { describe, expect, it } from '@jest/globals';
 import { MemorySink, requestContext } from './testing.ts';
 import { RequestContext } from './request-context.ts';
@@ -6,6 +6,7 @@ import { ForwardedHeaders, headerPolicy } from './forwarded-headers.ts';
 import { Handoff } from './handoff.ts';
 import { type RequestObserver } from './timeline.ts';
 import { silentLogger } from './logger.ts';
+import { TokenIds } from './token-ids.ts';
 
 describe('RequestContext', () => {
   it.each([
@@ -27,6 +28,17 @@ describe('RequestContext', () => {
     { body: '{}', isStreaming: false },
   ])('streams for $body: $isStreaming', ({ body, isStreaming }) => {
     expect(requestContext({ body }).isStreaming).toBe(isStreaming);
+  });
+
+  it('keeps the count of what it has dropped', () => {
+    const ctx = requestContext({ body: '{"model":"m","prompt":"p"}' });
+    ctx.tokenIds = TokenIds.read(parseJson(Buffer.from('[1,2,3]')));
+    ctx.media = [{ modality: 'image', hash: 'h', kwargsData: jsonRaw('tensors') }];
+    ctx.dropPrompt();
+    expect(ctx).toMatchObject({ model: 'm', promptTokens: 3, media: [{ modality: 'image' }] });
+    expect(ctx.body.keys()).toEqual([]);
+    expect(ctx.tokenIds).toBeUndefined();
+    expect(ctx.media[0]?.kwargsData).toBeUndefined();
   });
 
   it('counts time from the arrival of the request', () => {

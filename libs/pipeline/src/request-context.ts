@@ -63,6 +63,8 @@ export interface RequestInit {
 /** What a prompt of a batch has for itself. */
 export type PromptInit = Pick<RequestInit, 'body' | 'signal' | 'sink'>;
 
+const noBody = JsonDocument.of({});
+
 /** Everything that is known about one request; lives as long as the request. */
 export class RequestContext {
   /** Changes only where a request turns out to be one that was queued before. */
@@ -118,7 +120,8 @@ export class RequestContext {
   readonly #batch: RequestContext | undefined;
   readonly #place: RequestInit['place'];
   #endings: (() => void)[] | undefined;
-  #batchTokens: number | undefined;
+  /** Of a batch the tokens of its prompts so far; of one that has dropped its prompt those of that. */
+  #countedTokens: number | undefined;
 
   /** `batch` is the request whose prompt this is. */
   constructor(init: RequestInit, batch?: RequestContext) {
@@ -163,12 +166,13 @@ export class RequestContext {
 
   /** Tokens of the prompt, of a batch those of all its prompts so far; undefined when nothing was rendered. */
   get promptTokens(): number | undefined {
-    return this.tokenIds?.length ?? this.#batchTokens;
+    return this.tokenIds?.length ?? this.#countedTokens;
   }
 
   /** Counts the tokens of a prompt of this batch, if it was rendered. */
-  addPromptTokens({ tokenIds }: RequestContext): void {
-    if (tokenIds) this.#batchTokens = (this.#batchTokens ?? 0) + tokenIds.length;
+  addPromptTokens({ promptTokens }: RequestContext): void {
+    if (promptTokens === undefined) return;
+    this.#countedTokens = (this.#countedTokens ?? 0) + promptTokens;
   }
 
   /** Notes what an answer offered. */
@@ -179,8 +183,17 @@ export class RequestContext {
 
   /** Gives up body and place: from here on the request only waits for an answer that others make. */
   letGo(): void {
-    this.body = JsonDocument.of({});
+    this.body = noBody;
     this.#place?.release();
+  }
+
+  /** Gives up what legs are made of: a worker has begun with the answer, and an open stream holds no prompt. */
+  dropPrompt(): void {
+    this.#countedTokens = this.promptTokens;
+    this.body = noBody;
+    this.tokenIds = undefined;
+    this.ecTransferParams = [];
+    if (this.media.length > 0) this.media = this.media.map(({ modality }) => ({ modality }));
   }
 
   /** Adds what is done when the request is over, however it ends. Must not throw. */

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { chatTokens } from './chat-tokens.ts';
 import { promptEdit } from './decode-body.ts';
 import { staleKey } from './params.ts';
-import { relayLeg } from './relay.ts';
+import { relayLeg } from './relay-leg.ts';
 
 const type = 'conditional-decode';
 

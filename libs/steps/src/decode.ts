@@ -7,7 +7,7 @@ import { decodeBody } from './decode-body.ts';
 import { expireKv, kvSent, settleFailedKv } from './handoffs.ts';
 import { isServedByDecodeAlone } from './kv-sequences.ts';
 import { connectorName, staleKey } from './params.ts';
-import { relayLeg } from './relay.ts';
+import { relayLeg } from './relay-leg.ts';
 
 const type = 'decode';
 

@@ -1,6 +1,7 @@
 import { type RequestObserver, type TimelineEntry } from '@llm-d/pipeline';
 import { noteServer, servedByHeader } from './leg.ts';
-import { pick, type RelayWatch } from './relay.ts';
+import { pick } from './header-list.ts';
+import { type RelayWatch } from './relay.ts';
 
 /** Tells an observer of the one leg of a passthrough. */
 export class PassthroughLeg implements RelayWatch {

@@ -7,7 +7,7 @@ import { isServedByDecodeAlone } from './kv-sequences.ts';
 import { callLeg, captureHeaders, type ReadLeg } from './leg.ts';
 import { connectorName, usesOpenAiFormat } from './params.ts';
 import { mergedEcParams, prefillBody, type PrefillTransfer } from './prefill-body.ts';
-import { relayLeg } from './relay.ts';
+import { relayLeg } from './relay-leg.ts';
 import { runLimited } from './run-limited.ts';
 
 const type = 'prefill-decode';

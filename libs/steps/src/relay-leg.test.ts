@@ -5,7 +5,7 @@ import { MemorySink, requestContext } from '@llm-d/pipeline/testing';
 import { type Answer, type Piece } from '@llm-d/testing';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { maxHeldBytes } from './held-answer.ts';
-import { relayLeg } from './relay.ts';
+import { relayLeg } from './relay-leg.ts';
 import { Rig } from './testing.ts';
 
 /** A sink that tells when something arrives. */
