@@ -143,7 +143,7 @@ export async function benchCascade(args: string[]): Promise<void> {
         type: 'string',
         default: `env OTEL_EXPORTER_OTLP_ENDPOINT={upstream} ${process.execPath} ${coordinatorMain} --config {config}`,
       },
-      rounds: { type: 'string', default: '5' },
+      rounds: { type: 'string', default: '11' },
       only: { type: 'string', default: '' },
       quiet: { type: 'boolean', default: false },
     },
