@@ -1,4 +1,5 @@
 import { ConfigError, programText } from '@llm-d/config';
+import { relaxCollector } from '@llm-d/media';
 import { runService } from '@llm-d/service';
 import { createLogger, startTracing } from '@llm-d/telemetry';
 import { createApp } from './app.ts';
@@ -11,6 +12,7 @@ const flushLimitMs = 2_000;
 
 const packageFile = new URL('../package.json', import.meta.url);
 
+relaxCollector();
 process.exit(await main(process.argv.slice(2)));
 
 /** Starts the media fetcher and runs it until it is told to stop. Resolves to the exit code. */

@@ -10,6 +10,7 @@ import {
   type MediaFetchOptions,
   type MediaFetcher,
   type MediaResult,
+  relaxCollector,
   type TransformRules,
 } from '@llm-d/media';
 import { connectRedis, type RedisClient, untilReady } from '@llm-d/redis';
@@ -43,6 +44,8 @@ const transform: TransformRules = {
 export async function benchMedia(args: string[]): Promise<void> {
   const { values } = parseArgs({ args, options: { rounds: { type: 'string' } } });
   const rounds = Number(values.rounds ?? 7);
+  // As the processes that fetch media do.
+  relaxCollector();
   // The fetcher alone on one core; origin and Redis on the other.
   const isPinned = pinLoad();
   const origin = await startOrigin();
