@@ -1,4 +1,4 @@
-import { relaxCollector } from '@llm-d/media';
+import { relaxCollector } from '@llm-d/config';
 import { runCoordinator } from './run-coordinator.ts';
 
 relaxCollector();

@@ -1,5 +1,4 @@
-import { ConfigError, programText } from '@llm-d/config';
-import { relaxCollector } from '@llm-d/media';
+import { ConfigError, programText, relaxCollector } from '@llm-d/config';
 import { runService } from '@llm-d/service';
 import { createLogger, startTracing } from '@llm-d/telemetry';
 import { createApp } from './app.ts';

@@ -1,4 +1,4 @@
-import { ConfigError, programText } from '@llm-d/config';
+import { ConfigError, programText, relaxCollector } from '@llm-d/config';
 import { RenderWorkers } from '@llm-d/render';
 import { runService } from '@llm-d/service';
 import { createLogger } from '@llm-d/telemetry';
@@ -12,6 +12,7 @@ import { RenderMetrics } from './render-metrics.ts';
 
 const packageFile = new URL('../package.json', import.meta.url);
 
+relaxCollector();
 process.exit(await main(process.argv.slice(2)));
 
 /** Runs a command, or the render shim until it is told to stop. Resolves to the exit code. */

@@ -10,6 +10,7 @@ export { media as mediaKeys, type MediaSection } from './media-section.ts';
 export { nearestName } from './nearest-name.ts';
 export { type Program, programText } from './program-text.ts';
 export { readYamlFile } from './read-yaml.ts';
+export { relaxCollector } from './relax-collector.ts';
 export { type CoordinatorConfig, sections } from './schema.ts';
 export { stepsWithDefaults } from './step-params.ts';
 export {

@@ -60,7 +60,6 @@ export {
 export { mediaSettings } from './media-settings.ts';
 export { allowedTypes } from './media-type.ts';
 export { redactUrl } from './redact.ts';
-export { relaxCollector } from './relax-collector.ts';
 export { repairDataUri } from './repair-data-uri.ts';
 export { type ReportedFault, reportedFault } from './reported-fault.ts';
 export { type ResolveHost } from './resolve-host.ts';

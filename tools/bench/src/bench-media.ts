@@ -4,13 +4,13 @@ import { extname, join } from 'node:path';
 import { availableParallelism } from 'node:os';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
+import { relaxCollector } from '@llm-d/config';
 import {
   createMediaFetcher,
   defaultMediaFetchOptions,
   type MediaFetchOptions,
   type MediaFetcher,
   type MediaResult,
-  relaxCollector,
   type TransformRules,
 } from '@llm-d/media';
 import { connectRedis, type RedisClient, untilReady } from '@llm-d/redis';
