@@ -39,12 +39,15 @@ describe('C01: a character that is cut by the end of a chunk', () => {
 describe('C03: a decode worker that dies after the first tokens', () => {
   const five = Array.from({ length: 5 }, (_, i) => `data: {"i":${i}}\n\n`);
 
-  it.each([
-    { name: 'a close', end: { end: 'close' } as const, code: 'UPSTREAM_UNREACHABLE', status: 502 },
-    { name: 'silence', end: { end: 'hang' } as const, code: 'UPSTREAM_TIMEOUT', status: 504 },
-  ])('by $name: five chunks, one error event, no end', async ({ end, code, status }) => {
-    await coordinator.start({ gateway: { stream_idle_timeout: '300ms' } });
-    coordinator.play({ decode: events(...five, { wait: 30 }, end) });
+  const ends = [
+    { name: 'a close', end: 'close', idle: '1m', code: 'UPSTREAM_UNREACHABLE', status: 502 },
+    { name: 'silence', end: 'hang', idle: '300ms', code: 'UPSTREAM_TIMEOUT', status: 504 },
+  ] as const;
+
+  it.each(ends)('by $name: five chunks, one error event, no end', async (row) => {
+    const { end, idle, code, status } = row;
+    await coordinator.start({ gateway: { stream_idle_timeout: idle } });
+    coordinator.play({ decode: events(...five, { wait: 30 }, { end }) });
     const answer = await coordinator.ask(streamed, { headers: { 'x-request-id': 'c03' } });
     const [first, last] = [five.join(''), answer.text.slice(five.join('').length)];
     expect(answer.text.startsWith(first)).toBe(true);
@@ -64,13 +67,11 @@ describe('C03: a decode worker that dies after the first tokens', () => {
     expect((await coordinator.ask(streamed)).text).toBe(five.join(''));
   });
 
-  it.each([
-    { name: 'a close', end: { end: 'close' } as const, code: 'UPSTREAM_UNREACHABLE', status: 502 },
-    { name: 'silence', end: { end: 'hang' } as const, code: 'UPSTREAM_TIMEOUT', status: 504 },
-  ])('is never a short 200 where nothing is streamed: $name', async ({ end, code, status }) => {
-    await coordinator.start({ gateway: { stream_idle_timeout: '300ms' } });
+  it.each(ends)('is never a short 200 where nothing is streamed: $name', async (row) => {
+    const { end, idle, code, status } = row;
+    await coordinator.start({ gateway: { stream_idle_timeout: idle } });
     const headers = { 'content-type': 'application/json', 'content-length': '1000' };
-    coordinator.play({ decode: { headers, chunks: ['{"a":', { wait: 30 }, end] } });
+    coordinator.play({ decode: { headers, chunks: ['{"a":', { wait: 30 }, { end }] } });
     const answer = await coordinator.ask(pictureChat);
     expect(answer.status).toBe(status);
     expect(errorOf(answer.text)).toMatchObject({ code, step: 'decode' });

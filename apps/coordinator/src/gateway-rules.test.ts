@@ -139,7 +139,8 @@ describe('rule 8: gateway.timeout bounds a call', () => {
   it.each(['encode', 'prefill', 'decode'] as const)(
     'to a picker that hangs: %s ends with 504, and the gateway sees it',
     async (phase) => {
-      await coordinator.start({ gateway: { timeout: '150ms' } });
+      // Long enough for the legs before it.
+      await coordinator.start({ gateway: { timeout: '500ms' } });
       coordinator.play({ [phase]: { beforeHeaders: 'hang' } });
       expect((await coordinator.ask(pictureChat)).status).toBe(504);
       const [call] = coordinator.legs(phase);
@@ -149,7 +150,7 @@ describe('rule 8: gateway.timeout bounds a call', () => {
   );
 
   it('but not a JSON answer whose headers came early and whose body the picker holds', async () => {
-    await coordinator.start({ gateway: { timeout: '150ms' } });
+    await coordinator.start({ gateway: { timeout: '1s' } });
     const type = { 'content-type': 'application/json' };
     coordinator.play({ decode: { headers: type, chunks: [{ wait: 1_300 }, '{"late":1}'] } });
     expect(await coordinator.ask(pictureChat)).toMatchObject({ status: 200, text: '{"late":1}' });

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { KeepAliveSink } from './keep-alive-sink.ts';
 
 let server: Server;
@@ -13,7 +13,13 @@ beforeEach(async () => {
   await once(server, 'listening');
 });
 
+/** Timers that the test moves on; what sockets need goes on by itself. */
+function fakeTimers(): void {
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'performance'] });
+}
+
 afterEach(async () => {
+  jest.useRealTimers();
   client.destroy();
   server.close();
   server.closeAllConnections();
@@ -54,9 +60,10 @@ describe('a stream without an answer', () => {
   });
 
   it('has none when the answer comes in time', async () => {
+    fakeTimers();
     const { sink } = await open(40);
     sink.start(201, ['x-pod', 'p']);
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    jest.advanceTimersByTime(100);
     sink.end();
     await received('0\r\n\r\n');
     expect(answer).toContain('HTTP/1.1 201');
@@ -65,20 +72,23 @@ describe('a stream without an answer', () => {
   });
 
   it('has none after the client has left', async () => {
+    fakeTimers();
     const { sink, response } = await open(30);
     const closed = once(response, 'close');
     client.destroy();
     await closed;
-    await new Promise((resolve) => setTimeout(resolve, 80));
+    jest.advanceTimersByTime(80);
     expect(sink).toMatchObject({ keepAlive: undefined, isStarted: false, sentBytes: 0 });
   });
 
   it.each(['end', 'abort'] as const)('has none after its %s', async (how) => {
+    fakeTimers();
     const { sink } = await open(20);
+    jest.advanceTimersByTime(20);
     await received(': keep-alive');
     sink[how]();
     const { sentBytes } = sink;
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    jest.advanceTimersByTime(60);
     expect(sink.sentBytes).toBe(sentBytes);
   });
 });

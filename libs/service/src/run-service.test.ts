@@ -86,7 +86,7 @@ describe('stop', () => {
       host: '127.0.0.1',
       port: 0,
       shutdownTimeoutMs: 10_000,
-      drainDelayMs: 300,
+      drainDelayMs: 1_000,
     });
     const stream = await get(`${service.url}/stream`);
     const stopped = service.stop();
@@ -110,7 +110,7 @@ describe('stop', () => {
       host: '127.0.0.1',
       port: 0,
       shutdownTimeoutMs: 10_000,
-      drainDelayMs: 200,
+      drainDelayMs: 1_000,
     });
     const agent = new Agent({ keepAlive: true });
     const before = await get(`${service.url}/healthz`, agent);

@@ -102,6 +102,26 @@ describe('an answer that is relayed', () => {
     ]);
   });
 
+  it.each([
+    { name: 'let go when a worker has begun with the answer', answer: { text: 'ok' }, kept: 0 },
+    {
+      name: 'kept after a refusal, for a leg that gives the hand-off back',
+      answer: { status: 400, json: { error: 'no' } },
+      kept: 2,
+    },
+    {
+      name: 'kept where the worker defers to other steps',
+      answer: { status: 412, json: {} },
+      deferStatus: 412,
+      kept: 2,
+    },
+  ])('has the prompt $name', async ({ answer, kept, ...options }) => {
+    rig.gateway.play(answer);
+    const { ctx, done } = relay(options);
+    await done.catch(() => {});
+    expect(ctx.body.keys()).toHaveLength(kept);
+  });
+
   it('loses the headers of this hop and the request id of the worker', async () => {
     rig.gateway.play({
       headers: {

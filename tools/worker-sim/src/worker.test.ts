@@ -78,7 +78,7 @@ describe('a client that leaves', () => {
 
 describe('admission', () => {
   it('runs so many, queues so many, refuses the rest with 503 and Retry-After', async () => {
-    const worker = await start({ mode: 'count', maxNumSeqs: 1, maxWaiting: 1, ttftMs: 50 });
+    const worker = await start({ mode: 'count', maxNumSeqs: 1, maxWaiting: 1, ttftMs: 500 });
     const call = (): ReturnType<typeof post> => post(worker.url + generatePath, long);
     const answers = await Promise.all([call(), call(), call()]);
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 503]);

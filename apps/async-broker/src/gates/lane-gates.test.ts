@@ -1,6 +1,10 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Aimd } from './aimd.ts';
 import { type GateReason, type GateRequest, type GateSettings, LaneGates } from './lane-gates.ts';
+
+afterEach(() => {
+  jest.useRealTimers();
+});
 
 const limits = { minWindow: 1, maxWindow: 4, increase: 1, decrease: 0.5 };
 
@@ -56,11 +60,14 @@ describe('the gates of a process', () => {
   });
 
   it('close a lane for as long as the target asks', async () => {
+    jest.useFakeTimers();
     const { gates } = open();
     gates.close('batch', 30);
     gates.close('batch', 1);
     expect(await gates.pass(request())).toEqual({ kind: 'refuse' });
-    await new Promise((resolve) => setTimeout(resolve, 40));
+    jest.advanceTimersByTime(29);
+    expect(await gates.pass(request())).toEqual({ kind: 'refuse' });
+    jest.advanceTimersByTime(1);
     await enter(gates);
   });
 

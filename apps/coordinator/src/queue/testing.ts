@@ -56,11 +56,20 @@ export class QueueRig implements AsyncDisposable {
 
   /** Waits until the coordinator can use the queue. */
   async reachable(): Promise<void> {
+    await this.#until('"queue":"up"');
+  }
+
+  /** Waits until the coordinator has noticed that it cannot use the queue. */
+  async unreachable(): Promise<void> {
+    await this.#until('"queue":"down"');
+  }
+
+  async #until(state: string): Promise<void> {
     for (;;) {
       const { text } = await this.coordinator.ask(undefined, {
         ...{ method: 'GET', path: '/readyz?verbose' },
       });
-      if (text.includes('"queue":"up"')) return;
+      if (text.includes(state)) return;
       await sleep(10);
     }
   }
