@@ -11,7 +11,7 @@ const gateway = {
   max_idle_conns_per_host: integerOrText('a number of connections, 0 or more', 0)
     .prefault(100)
     .describe(
-      "Idle connections that are kept; 0 means 2, as in upstream's library. Open ones have no cap.",
+      "Idle connections that are kept longer than a second; 0 means 2, as in upstream's library. Open ones have no cap.",
     ),
   idle_conn_timeout: duration.prefault('90s').describe('How long an idle connection is kept.'),
   timeout: duration.prefault('60s').describe("From a leg sent to its answer's headers."),

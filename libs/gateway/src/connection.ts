@@ -7,6 +7,9 @@ const shortestPeerIdleMs = 500;
 /** Share of the peer's idle time after which a connection is not used again: the close may be on its way. */
 const safeShare = 0.9;
 
+/** How long an idle connection beyond the kept ones stays: between two legs of a request it rests for a moment only. */
+const spareMs = 1_000;
+
 /** What the connections to one upstream have in common. */
 export class ConnectionPool {
   /** Idle connections that are kept. */
@@ -28,10 +31,14 @@ export class ConnectionPool {
     this.reusableMs = Math.min(this.reusableMs, idleMs * safeShare);
   }
 
-  /** Counts a connection that has come to rest; false = one too many. */
-  keep(): boolean {
+  /** Counts a connection that has come to rest. */
+  add(): void {
     this.#idle += 1;
-    return this.#idle <= this.#maxIdle;
+  }
+
+  /** Whether more are idle than are kept. */
+  get isCrowded(): boolean {
+    return this.#idle > this.#maxIdle;
   }
 
   /** An idle connection is in use again, or gone. */
@@ -51,6 +58,7 @@ export class Connection {
   /** Whether an earlier exchange ended well on it. */
   #isUsed = false;
   #isGathering = false;
+  #isWatched = false;
 
   constructor(pool: ConnectionPool) {
     this.#pool = pool;
@@ -106,11 +114,20 @@ export class Connection {
     if (!socket || socket.destroyed || this.#active > 0) return;
     this.#isIdle = true;
     this.#idleSince = performance.now();
-    if (this.#pool.keep()) return;
-    // undici lets go of the exchange first.
-    setImmediate(() => {
-      if (this.#isIdle && this.#socket === socket) socket.destroy();
-    });
+    this.#pool.add();
+    if (this.#pool.isCrowded) this.#watch();
+  }
+
+  /** Closes the connection when it stays idle while there are enough others. */
+  #watch(): void {
+    if (this.#isWatched) return;
+    this.#isWatched = true;
+    setTimeout(() => {
+      this.#isWatched = false;
+      if (!this.#isIdle || !this.#pool.isCrowded) return;
+      if (performance.now() - this.#idleSince >= spareMs) this.#socket?.destroy();
+      else this.#watch();
+    }, spareMs).unref();
   }
 
   #opened(socket: Socket): void {

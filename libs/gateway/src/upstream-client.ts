@@ -24,7 +24,7 @@ export interface UpstreamOptions {
   bodyTimeoutMs: number;
   /** How long an idle connection is kept; a shorter `keep-alive: timeout` of the peer wins. */
   idleTimeoutMs: number;
-  /** Idle connections that are kept; absent = no limit. */
+  /** Idle connections that are kept longer than a second; absent = no limit. */
   maxIdleConnections?: number;
   /** Whole call including its body; only for answers that are read here. */
   callTimeoutMs: number;

@@ -71,6 +71,14 @@ describe('JsonSpan', () => {
     ]);
   });
 
+  it('keeps its members where they are walked again', () => {
+    const object = span(' {"a":1,"b":[2]} ');
+    const kept = object.withMembers();
+    expect(kept).toMatchObject({ start: object.start, end: object.end });
+    expect(kept.members()).toEqual(object.members());
+    expect(kept.members()).toBe(kept.members());
+  });
+
   it('lists elements of every kind', () => {
     const list = span('[ 1,"]" ,[ ] , {"a":[1]},null,-2.5e3 ,"\\\\",true\n]');
     expect([...list.elements()].map((item) => item.parse())).toEqual([

@@ -122,6 +122,12 @@ export class JsonSpan {
     return members;
   }
 
+  /** The same value, whose members are not read again. */
+  withMembers(): JsonSpan {
+    const members = this.members();
+    return new JsonSpan(this.source, this.start, this.end, members);
+  }
+
   /** The elements of an array in order; none for other kinds. */
   *elements(): Generator<JsonSpan> {
     if (this.kind !== 'array') return;

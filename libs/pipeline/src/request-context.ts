@@ -224,7 +224,12 @@ export class RequestContext {
 
   /** What the observers add to the headers of a leg; names and values in turn. */
   observedHeaders(leg: TimelineEntry): string[] {
-    return this.#observers.flatMap((observer) => observer.legHeaders?.(leg) ?? []);
+    const headers: string[] = [];
+    for (const observer of this.#observers) {
+      const own = observer.legHeaders?.(leg);
+      if (own) headers.push(...own);
+    }
+    return headers;
   }
 
   /** Notes that a step or leg is over, with what it failed with. */

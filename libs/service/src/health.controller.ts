@@ -29,6 +29,7 @@ const checkTimeoutMs = 1_000;
 
 /** Whether a request's URL is that of a probe, in any of the spellings that are served. */
 export function isProbe(url: string): boolean {
+  if (!url.includes('/health') && !url.includes('/readyz')) return false;
   const path = (url.split('?', 1)[0] ?? '').replace(/^\/+/, '/').replace(/\/+$/, '');
   return probePaths.has(path);
 }

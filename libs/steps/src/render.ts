@@ -34,7 +34,9 @@ export const render = defineStep({
     timeout: duration.prefault('30s').describe('Whole call with its body; 0 = no limit.'),
     max_idle_conns_per_host: count
       .prefault(100)
-      .describe('Idle connections that are kept; 0 means 2. Open ones have no cap.'),
+      .describe(
+        'Idle connections that are kept longer than a second; 0 means 2. Open ones have no cap.',
+      ),
     idle_conn_timeout: duration.prefault('90s').describe('How long an idle connection is kept.'),
     max_response_size: positiveInteger.prefault(256).describe('MB of one answer.'),
     mm_payload: oneOf('full', 'auto')

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { spawnSync } from 'node:child_process';
 import { createLogger, type LogLevel } from './pino-logger.ts';
 
@@ -19,6 +19,10 @@ function linesAt(level: LogLevel): Record<string, unknown>[] {
   return lines;
 }
 
+afterEach(() => {
+  jest.useRealTimers();
+});
+
 describe('createLogger', () => {
   it.each([
     { level: 1 as const, written: ['error', 'warn'] },
@@ -30,10 +34,14 @@ describe('createLogger', () => {
     expect(linesAt(level).map((line) => line['level'])).toEqual(written);
   });
 
-  it('names the service and the time on every line', () => {
-    const [line] = linesAt(2);
-    expect(line).toMatchObject({ service: 'test', msg: 'e' });
-    expect(new Date(String(line?.['time'])).getTime()).toBeGreaterThan(0);
+  it.each([
+    '2026-12-01T11:59:59.999Z',
+    '2026-12-01T12:00:00.000Z',
+    '2026-12-01T12:00:00.007Z',
+    '2026-12-01T11:59:59.999Z',
+  ])('names the service and the time on every line: %s', (time) => {
+    jest.useFakeTimers({ now: new Date(time) });
+    expect(linesAt(2)[0]).toMatchObject({ service: 'test', msg: 'e', time });
   });
 
   it('has every line on standard output when the process exits, whatever was gathered', () => {

@@ -114,7 +114,7 @@ function eventStream(events: number): Buffer[] {
 const kb = 1024;
 
 /** The five cases of issues #3 and #4. */
-export const cascadeCases = (): CascadeCase[] => [
+export const cascadeCases = (): [CascadeCase, ...CascadeCase[]] => [
   makeCase(
     { promptBytes: 2 * kb, tokens: 400 },
     { name: 'text, 2 KB', requests: 2400, parallel: 8, target: 1.5, quietTarget: 1.6 },

@@ -25,7 +25,8 @@ export const nixl: SerialKvConnector = {
   isConcurrent: false,
   isLeased: true,
   prefillParams: () => prefillParams,
-  decodeParams(answered): DecodeParams {
+  decodeParams(answer): DecodeParams {
+    const answered = answer?.withMembers();
     const given = new Set<string>();
     answered?.eachMember(({ name, value }) => {
       if (isGiven(value)) given.add(name);
