@@ -104,7 +104,9 @@ export function checkHttpUrl(text: string, policy: UrlPolicy): URL {
   if (url === null) {
     throw refuse('media_url_invalid', 'the URL cannot be parsed');
   }
-  url.hash = '';
+  if (text.includes('#')) {
+    url.hash = '';
+  }
   const host = comparableHost(url);
   const literal = literalAddress(host);
   if (literal === undefined) {

@@ -35,7 +35,7 @@ export interface CacheLoad {
 
 /** One reference looked for in the cache. */
 export interface CacheQuery {
-  /** From `urlKey`. */
+  /** From `UrlNames`. */
   readonly key: string;
   /** Text of everything else that decides the result: equal queries share one download. */
   readonly limits: string;

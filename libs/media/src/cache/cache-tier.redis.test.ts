@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { connectRedis, untilReady } from '@llm-d/redis';
 import { type RedisServer, startRedis } from '@llm-d/testing';
 import { type CachedFailure, type CachedMedia, type CacheTier } from './cache-tier.ts';
 import { digestOf } from './keys.ts';
@@ -194,7 +195,34 @@ describe('the Redis tier', () => {
     expect(reasons).toEqual([expect.stringContaining('differ from their digest')]);
   });
 
-  it.each(['not-json', '{}', '[]', '{"digest":"x"}', '{"code":"no_such_code"}'])(
+  describe('[138] an entry of the index', () => {
+    const rows: readonly { name: string; stored: (given: string) => string }[] = [
+      { name: 'without a seal', stored: (given) => given.slice(given.indexOf('{')) },
+      { name: 'with an empty seal', stored: (given) => given.slice(given.indexOf(' ')) },
+      { name: 'that says other things', stored: (given) => given.replace('false', 'true') },
+    ];
+
+    it.each(rows)('$name is none', async ({ stored }) => {
+      const tier = await redisTier();
+      await tier.write('a', media('one'));
+      const client = connectRedis({ url: server.url, name: 'test' });
+      await untilReady(client, AbortSignal.timeout(4_000));
+      const given = (await client.get('mf1:u:a')) ?? '';
+      await client.set('mf1:u:a', stored(given));
+      client.disconnect();
+      expect(stored(given)).not.toBe(given);
+      expect((await tier.read('a')).media).toBeUndefined();
+    });
+
+    it('is none under another key', async () => {
+      const tier = await redisTier();
+      await tier.write('a', media('one'));
+      await server.command('COPY', 'mf1:u:a', 'mf1:u:b');
+      expect((await tier.read('b')).media).toBeUndefined();
+    });
+  });
+
+  it.each(['not-json', 'seal {}', 'seal []', 'seal {"digest":"x"}', '{"code":"no_such_code"}'])(
     'takes %s in the store for nothing',
     async (value) => {
       const tier = await redisTier();

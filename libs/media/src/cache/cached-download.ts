@@ -5,7 +5,6 @@ import { inspect } from '../inspect.ts';
 import { MediaError } from '../media-error.ts';
 import { type MediaResult } from '../media-result.ts';
 import { type MediaLimits } from '../options.ts';
-import { urlKey } from './keys.ts';
 import { type MediaCache } from './media-cache.ts';
 
 /** What serves a URL out of a cache. */
@@ -26,12 +25,8 @@ export function cachedDownload(given: CachedDownload): Promise<MediaResult> {
   const { downloadTimeoutMs: timeoutMs, cacheMode: mode = 'default' } = options;
   const maxBytes = downloader.maxBytes(modality, options);
   const { allowedDomains, excusedDomains, allowPrivateNetworks } = options;
-  const key = urlKey(cache.secret, {
-    namespace: cache.namespace,
-    modality,
-    url: source,
-    policy: `${JSON.stringify([allowedDomains, excusedDomains, allowPrivateNetworks])}${policyText}`,
-  });
+  const policy = `${JSON.stringify([allowedDomains, excusedDomains, allowPrivateNetworks])}${policyText}`;
+  const key = cache.names.of({ modality, url: source, policy });
   return withDeadline({ modality, timeoutMs, signal }, async (item) => {
     const result = await cache.get(
       {

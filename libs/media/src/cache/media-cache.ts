@@ -12,7 +12,7 @@ import {
   type TierAnswer,
 } from './cache-tier.ts';
 import { defaultFreshnessRules, type FreshnessRules } from './freshness.ts';
-import { digestOf } from './keys.ts';
+import { digestOf, UrlNames } from './keys.ts';
 import { failureAgain, rememberedFailure } from './negative.ts';
 import { newEntry } from './new-entry.ts';
 import { SingleFlight } from './single-flight.ts';
@@ -45,6 +45,8 @@ const hasValidator = ({ etag, lastModified }: CachedEntry): boolean =>
  * tier, in all processes (media-fetcher.md 6). A tier that fails is left out; it never fails a call.
  */
 export class MediaCache {
+  /** How the cache calls URLs. */
+  readonly names: UrlNames;
   readonly #config: MediaCacheConfig;
   readonly #rules: FreshnessRules;
   readonly #now: () => number;
@@ -55,20 +57,11 @@ export class MediaCache {
   readonly #closing = new AbortController();
 
   constructor(config: MediaCacheConfig) {
+    this.names = new UrlNames(config.secret ?? '', config.namespace ?? '');
     this.#config = config;
     this.#rules = { ...defaultFreshnessRules, ...config.rules };
     this.#now = config.now ?? Date.now;
     this.#tiers = config.shared === undefined ? [config.memory] : [config.memory, config.shared];
-  }
-
-  /** For `urlKey`. */
-  get secret(): string {
-    return this.#config.secret ?? '';
-  }
-
-  /** For `urlKey`. */
-  get namespace(): string {
-    return this.#config.namespace ?? '';
   }
 
   /** Callers that wait for a download that another caller began. */

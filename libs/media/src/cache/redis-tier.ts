@@ -19,7 +19,7 @@ import { openControl } from './control-connection.ts';
 import { digestOf } from './keys.ts';
 import { KnownEntries } from './known-entries.ts';
 import { Seal } from './seal.ts';
-import { parseEntry, parseFailure, type StoredEntry, writeEntry } from './stored-values.ts';
+import { parseEntry, parseFailure, sealLabel, type StoredEntry } from './stored-values.ts';
 
 /** Construction of a `RedisTier`; what is absent has the default of media-fetcher.md 6.7 and 6.8. */
 export interface RedisTierConfig {
@@ -108,7 +108,7 @@ export class RedisTier implements SharedTier {
     const known = this.#known.get(key, this.#now());
     if (known !== undefined) {
       // One round trip: index and failures are not asked for what is fresh.
-      const media = await this.#media(known);
+      const media = await this.#media(key, known);
       if (media === undefined) return unavailable;
       if (media !== null) return { media, failure: undefined, isUnavailable: false };
     }
@@ -127,7 +127,7 @@ export class RedisTier implements SharedTier {
       this.#known.delete(key);
       return { media: undefined, failure, isUnavailable: false };
     }
-    const media = await this.#media(stored);
+    const media = await this.#media(key, stored);
     if (media === null) {
       this.#known.delete(key);
     } else {
@@ -137,15 +137,21 @@ export class RedisTier implements SharedTier {
   }
 
   /** The bytes of an entry with it, null when they are not there; undefined when nobody can tell. */
-  async #media({ entry, seal }: StoredEntry): Promise<CachedMedia | null | undefined> {
-    const read = await this.#bytes(entry.digest);
-    const bytes = read && (await this.#checked(read, entry.digest, seal));
+  async #media(
+    key: string,
+    { entry, seal, text }: StoredEntry,
+  ): Promise<CachedMedia | null | undefined> {
+    const reading = this.#bytes(entry.digest);
+    const isWhole = this.#seal.check(seal, sealLabel(key, text));
+    const read = await reading;
+    const bytes = read && (await this.#checked(read, entry.digest, isWhole));
     return bytes && { entry, bytes };
   }
 
   async readBytes(digest: string): Promise<Buffer | undefined> {
     const read = await this.#bytes(digest);
-    return read ? ((await this.#checked(read, digest, undefined)) ?? undefined) : undefined;
+    const isWhole = (bytes: Buffer): boolean => digestOf(bytes) === digest;
+    return read ? ((await this.#checked(read, digest, isWhole)) ?? undefined) : undefined;
   }
 
   /** The bytes of a digest, null when they are not there; undefined when nobody can tell. */
@@ -154,10 +160,13 @@ export class RedisTier implements SharedTier {
   }
 
   /** The bytes if they are the ones that were written; others are deleted, and are null. */
-  async #checked(bytes: Buffer, digest: string, seal: string | undefined): Promise<Buffer | null> {
+  async #checked(
+    bytes: Buffer,
+    digest: string,
+    isWhole: (bytes: Buffer) => boolean,
+  ): Promise<Buffer | null> {
     // Whoever may write to a shared Redis could otherwise put pictures into prompts.
-    const isWhole = seal === undefined ? digestOf(bytes) === digest : this.#seal.fits(seal, bytes);
-    if (isWhole) {
+    if (isWhole(bytes)) {
       return bytes;
     }
     this.#config.onState?.(this.#state, `${this.#server}: stored media differ from their digest`);
@@ -190,9 +199,9 @@ export class RedisTier implements SharedTier {
       } else if (leftMs < ttlMs) {
         await this.#write(() => this.#control.pexpire(blobKey, ttlMs));
       }
-      await this.#write(() =>
-        this.#control.set(indexKey(key), writeEntry(entry, this.#seal.of(bytes)), 'PX', ttlMs),
-      );
+      const text = JSON.stringify(entry);
+      const stored = `${this.#seal.of(sealLabel(key, text), bytes)} ${text}`;
+      await this.#write(() => this.#control.set(indexKey(key), stored, 'PX', ttlMs));
       await this.#run(() => this.#control.del(`mf1:n:${key}`));
     } finally {
       this.#pendingBytes -= size;

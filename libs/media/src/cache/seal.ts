@@ -12,8 +12,8 @@ const nonceBytes = 12;
 const tagBytes = 16;
 
 /**
- * Proves that stored bytes are the ones that were written, by GMAC: a seventh of what SHA-256 takes, which
- * alone would double the time of a hit. With a secret, nobody who may only write to the store can make one.
+ * Proves that stored bytes are the ones that were written, and under which label, by GMAC: a seventh of what SHA-256
+ * takes, which alone would double the time of a hit. With a secret, nobody who may only write to the store can make one.
  */
 export class Seal {
   readonly #key: KeyObject;
@@ -23,29 +23,36 @@ export class Seal {
   }
 
   /** A text to store beside the bytes; a new one with each call. */
-  of(bytes: Uint8Array): string {
+  of(label: string, bytes: Uint8Array): string {
     const nonce = randomBytes(nonceBytes);
     const cipher = createCipheriv(algorithm, this.#key, nonce, { authTagLength: tagBytes });
+    cipher.setAAD(Buffer.from(label));
     cipher.setAAD(bytes);
     cipher.final();
     return Buffer.concat([nonce, cipher.getAuthTag()]).toString('base64');
   }
 
-  /** Whether the text was made for exactly these bytes and with the same secret. */
-  fits(seal: string, bytes: Uint8Array): boolean {
+  /**
+   * Tells, once, whether the text was made for exactly this label and the given bytes, and with the same secret. A third
+   * of the work is done before there are bytes, for callers that have to wait for them.
+   */
+  check(seal: string, label: string): (bytes: Uint8Array) => boolean {
     const whole = Buffer.from(seal, 'base64');
     if (whole.length !== nonceBytes + tagBytes) {
-      return false;
+      return () => false;
     }
     const nonce = whole.subarray(0, nonceBytes);
     const decipher = createDecipheriv(algorithm, this.#key, nonce, { authTagLength: tagBytes });
-    decipher.setAAD(bytes);
     decipher.setAuthTag(whole.subarray(nonceBytes));
-    try {
-      decipher.final();
-      return true;
-    } catch {
-      return false;
-    }
+    decipher.setAAD(Buffer.from(label));
+    return (bytes) => {
+      decipher.setAAD(bytes);
+      try {
+        decipher.final();
+        return true;
+      } catch {
+        return false;
+      }
+    };
   }
 }

@@ -19,19 +19,22 @@ const optionalNumber = (value: unknown): number | undefined =>
 const isCode = (value: unknown): value is MediaErrorCode =>
   typeof value === 'string' && Object.hasOwn(mediaErrorCodes, value);
 
-/** An entry as it is stored. */
+/** An entry as it is stored: its seal, a blank, its text. */
 export interface StoredEntry {
   readonly entry: CachedEntry;
-  /** Of the bytes, by `Seal`; absent in what others wrote. */
-  readonly seal: string | undefined;
+  /** By `Seal`, of the bytes and of what the entry says under its key. */
+  readonly seal: string;
+  /** The entry as JSON. */
+  readonly text: string;
 }
 
-/** The text of an entry for the store. */
-export const writeEntry = (entry: CachedEntry, seal: string): string =>
-  JSON.stringify({ ...entry, seal });
+/** What the seal of an entry covers beside the bytes: neither may stand under another key. */
+export const sealLabel = (key: string, text: string): string => `${key} ${text} `;
 
-/** Reads an entry as `writeEntry` wrote it; undefined for anything else: the store may be shared. */
-export function parseEntry(text: string): StoredEntry | undefined {
+/** Reads an entry as it was written; undefined for anything else: the store may be shared. */
+export function parseEntry(stored: string): StoredEntry | undefined {
+  const blank = stored.indexOf(' ');
+  const [seal, text] = [stored.slice(0, Math.max(0, blank)), stored.slice(blank + 1)];
   const { digest, fetchedAt, freshUntil, keepUntil, ...rest } = parse(text);
   if (
     typeof digest !== 'string' ||
@@ -53,7 +56,7 @@ export function parseEntry(text: string): StoredEntry | undefined {
     etag: optionalText(rest['etag']),
     lastModified: optionalText(rest['lastModified']),
   };
-  return { entry, seal: optionalText(rest['seal']) };
+  return { entry, seal, text };
 }
 
 /** Reads a failure as `JSON.stringify` wrote it; undefined for anything else. */
