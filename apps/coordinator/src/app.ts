@@ -66,6 +66,10 @@ export async function createApp(options: AppOptions): Promise<Coordinator> {
     onCacheUse: (status, tier) => {
       metrics.media.cacheUsed(status, tier);
     },
+    onCacheAltered: (reason) => {
+      metrics.media.cacheAltered();
+      logger.warn(`media.cache.redis_url: ${reason}`);
+    },
     onRedisState: (state, reason) => {
       metrics.media.redisBecame(state);
       logger[state === 'ok' ? 'info' : 'warn'](

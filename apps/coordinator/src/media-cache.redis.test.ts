@@ -88,6 +88,25 @@ describe('the media cache of a coordinator', () => {
     });
   });
 
+  it('[138] fetches again what somebody has altered in Redis, and counts it', async () => {
+    const cache = { enabled: true, redis_url: redis.url };
+    const [one, other] = [await start(cache), await start(cache)];
+    await until(async () => {
+      await redis.command('FLUSHALL');
+      await askAbout(one, String(Math.random()));
+      return (await redis.command('DBSIZE')) === ':2';
+    });
+    const path = origin.calls.at(-1)?.path ?? '';
+    for (const key of (await redis.command('KEYS', 'mf1:b:*')).match(/mf1:b:\w+/g) ?? []) {
+      await redis.command('SET', key, 'altered');
+    }
+    expect((await askAbout(other, path.slice(1))).status).toBe(200);
+    expect(origin.calls.filter((call) => call.path === path)).toHaveLength(2);
+    expect(await other.samples('media_cache_altered_total')).toEqual({
+      media_cache_altered_total: 1,
+    });
+  });
+
   it('[134, 140] remembers a failure, with the same answer for the client', async () => {
     const coordinator = await start({ enabled: true });
     origin.play({ status: 404 });

@@ -45,6 +45,10 @@ export async function createApp(options: AppOptions): Promise<MediaFetcherApp> {
       onCacheUse: (status, tier) => {
         metrics.media.cacheUsed(status, tier);
       },
+      onCacheAltered: (reason) => {
+        metrics.media.cacheAltered();
+        logger.warn(`cache.redis_url: ${reason}`);
+      },
       onRedisState: (state, reason) => {
         cacheState = state === 'ok' ? 'ok' : 'degraded';
         metrics.media.redisBecame(state);

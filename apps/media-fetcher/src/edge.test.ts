@@ -280,6 +280,21 @@ describe('with Redis', () => {
     expect(origin.asked).toEqual(['/shared.png']);
   });
 
+  it('[138] what somebody has altered is fetched again, and counted', async () => {
+    const [one, other] = [await start(redisCache()), await start(redisCache())];
+    for (const fetcher of [one, other]) await usesRedis(fetcher);
+    let metrics = '';
+    // An entry is written behind its answer, and may be there too late.
+    for (let i = 0; !metrics.includes('media_cache_altered_total 1'); i++) {
+      await post(one, `/altered-${i}`);
+      for (const key of (await redis.command('KEYS', 'mf1:b:*')).match(/mf1:b:\w+/g) ?? []) {
+        await redis.command('SET', key, 'altered');
+      }
+      expect((await post(other, `/altered-${i}`)).status).toBe(200);
+      metrics = (await supertest(other.url).get('/metrics')).text;
+    }
+  });
+
   it('is ready and serves while Redis is gone, and says so', async () => {
     const fetcher = await start(redisCache());
     await usesRedis(fetcher);

@@ -12,7 +12,7 @@ import { MediaFetcher } from './media-fetcher.ts';
 export interface MediaCacheSettings {
   /** `redis://` or `rediss://`; memory alone when absent or empty. */
   readonly redisUrl?: string;
-  readonly redis?: Omit<RedisTierConfig, 'url' | 'secret' | 'onState' | 'now'>;
+  readonly redis?: Omit<RedisTierConfig, 'url' | 'secret' | 'onState' | 'onAltered' | 'now'>;
   readonly memory?: Partial<MemoryTierLimits>;
   readonly rules?: Partial<FreshnessRules>;
   /** Keys the names of URLs; all who share a Redis need the same. */
@@ -37,8 +37,10 @@ export interface MediaListener {
   onItem?(item: EndedItem): void;
   /** Every reference that was looked for in the cache. */
   onCacheUse?(status: CacheStatus, tier: CacheUse['tier']): void;
-  /** When Redis stops and starts to be used, and what it does wrong; the reason names no credentials. */
+  /** When Redis stops and starts to be used; the reason names no credentials. */
   onRedisState?(state: RedisTierState, reason: string): void;
+  /** Media in Redis that somebody has altered: they are fetched again. */
+  onCacheAltered?(reason: string): void;
 }
 
 /**
@@ -74,6 +76,7 @@ function createCache(
         url: redisUrl,
         ...(secret !== undefined && { secret }),
         onState: (state, reason) => listener.onRedisState?.(state, reason),
+        onAltered: (reason) => listener.onCacheAltered?.(reason),
       }),
     }),
     onUse: (status, tier) => listener.onCacheUse?.(status, tier),

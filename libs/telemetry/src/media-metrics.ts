@@ -71,6 +71,7 @@ export class MediaMetrics {
   readonly #seconds: Histogram<'phase'>;
   readonly #bytes: Histogram<'modality' | 'kind'>;
   readonly #cache: Counter<'tier' | 'status'>;
+  readonly #altered: Counter;
   readonly #blocked: Counter<'reason'>;
   readonly #redirects: Histogram;
   readonly #transforms: Counter<'result'>;
@@ -97,6 +98,11 @@ export class MediaMetrics {
     this.#cache = new Counter({
       ...{ name: 'media_cache_total', help: 'Looks into the media cache.', registers },
       labelNames: ['tier', 'status'],
+    });
+    this.#altered = new Counter({
+      name: 'media_cache_altered_total',
+      help: 'Cached media that were not what had been written; fetched again.',
+      registers,
     });
     this.#redisGauge(registers);
     this.#blocked = new Counter({
@@ -179,6 +185,11 @@ export class MediaMetrics {
   /** The cache was looked into for a reference. */
   cacheUsed(status: string, tier: string): void {
     this.#cache.inc({ tier, status });
+  }
+
+  /** Somebody has altered media in the cache. */
+  cacheAltered(): void {
+    this.#altered.inc();
   }
 
   /** Redis is used in this way from here on. */

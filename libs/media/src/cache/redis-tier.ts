@@ -35,8 +35,10 @@ export interface RedisTierConfig {
   readonly maxValueBytes?: number;
   /** Bytes on their way to Redis; what would pass it is left out; 32 MB. */
   readonly maxPendingWriteBytes?: number;
-  /** Told when Redis stops and starts to be used, and of what it does wrong. Must not throw. */
+  /** Told when Redis stops and starts to be used. Must not throw. */
   readonly onState?: (state: RedisTierState, reason: string) => void;
+  /** Told of stored media that are not what was written. Must not throw. */
+  readonly onAltered?: (reason: string) => void;
   readonly now?: () => number;
 }
 
@@ -169,7 +171,7 @@ export class RedisTier implements SharedTier {
     if (isWhole(bytes)) {
       return bytes;
     }
-    this.#config.onState?.(this.#state, `${this.#server}: stored media differ from their digest`);
+    this.#config.onAltered?.(`${this.#server}: stored media are not what was written`);
     await this.#run(() => this.#control.del(`mf1:b:${digest}`));
     return null;
   }
