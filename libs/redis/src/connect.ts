@@ -19,7 +19,7 @@ export interface RedisConnectOptions {
   readonly connectTimeoutMs?: number;
   /** Longest pause between two attempts to connect; 2000 when absent. */
   readonly maxReconnectDelayMs?: number;
-  /** Whether commands of one turn of the event loop are sent together, which spares system calls; false when absent. */
+  /** Whether commands of one turn of the event loop are sent in groups, which spares system calls; false when absent. */
   readonly isBatching?: boolean;
   /** Told of every failure of the connection itself. Must not throw. */
   readonly onError?: (error: RedisError) => void;
