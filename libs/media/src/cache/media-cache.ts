@@ -278,7 +278,7 @@ export class MediaCache {
     let written: Promise<unknown> = Promise.resolve();
     try {
       const result = await query.load(load, signal);
-      const fresh = newEntry(load, result.bytes, this.#now(), this.#rules);
+      const fresh = await newEntry(load, result.bytes, this.#now(), this.#rules);
       if (fresh !== undefined) {
         written = this.#all((tier) => tier.write(query.key, fresh));
       } else if (found !== undefined) {

@@ -1,15 +1,15 @@
 import { type CachedMedia } from './cache-tier.ts';
 import { type CacheLoad } from './cache-query.ts';
 import { type FreshnessRules, lifetimeOf } from './freshness.ts';
-import { digestOf } from './keys.ts';
+import { digestAside } from './keys.ts';
 
 /** What is kept of a download; undefined when its answer may not be stored. */
-export function newEntry(
+export async function newEntry(
   { answer, stored }: CacheLoad,
   bytes: Buffer,
   now: number,
   rules: FreshnessRules,
-): CachedMedia | undefined {
+): Promise<CachedMedia | undefined> {
   const lifetime = answer && lifetimeOf(answer.hops, now, rules);
   if (answer === undefined || lifetime === undefined) {
     return undefined;
@@ -35,7 +35,7 @@ export function newEntry(
   return {
     entry: {
       ...lifetime,
-      digest: digestOf(bytes),
+      digest: await digestAside(bytes),
       contentTypeHeader: answer.contentTypeHeader,
       isCloseDelimited: answer.isCloseDelimited,
       etag: isDirect ? header('etag') : undefined,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import type { Sharp } from 'sharp';
-import { digestOf } from '../cache/keys.ts';
+import { digestAside } from '../cache/keys.ts';
 import { type MediaCache } from '../cache/media-cache.ts';
 import { SingleFlight } from '../cache/single-flight.ts';
 import { imageSize } from '../image-size.ts';
@@ -50,7 +50,7 @@ export class ImageTransformer {
     }
     const startedAt = performance.now();
     const library = await loadSharp();
-    const sourceSha256 = digestOf(source.bytes);
+    const sourceSha256 = await digestAside(source.bytes);
     const fact = (result: MediaTransform['result']): { transform: MediaTransform } => ({
       transform: {
         result,
