@@ -2,7 +2,12 @@ import { once } from 'node:events';
 import { type ClientRequest, request as httpRequest } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Broker, type DispatchRequest, openBroker, type Outcome } from '@llm-d/broker';
-import { type RedisServer, startRedis } from '@llm-d/testing';
+import {
+  type RedisClusterServers,
+  type RedisServer,
+  startRedis,
+  startRedisCluster,
+} from '@llm-d/testing';
 import { type ClientAnswer, TestCoordinator } from '../testing.ts';
 
 const lane = 'request-sortedset';
@@ -16,14 +21,18 @@ export const response = (status: number, text = '{"a" : 1.0}'): Outcome => ({
   body: Buffer.from(text),
 });
 
+type Sections = NonNullable<Parameters<TestCoordinator['start']>[0]>;
+type QueueServers = RedisServer | RedisClusterServers;
+const durable = ['--appendonly', 'yes', '--appendfsync', 'no'];
+
 /** A coordinator with a queue in a Redis of its own, and what a worker does in the hands of the test. */
-export class QueueRig implements AsyncDisposable {
-  readonly redis: RedisServer;
+export class QueueRig<Servers extends QueueServers = RedisServer> implements AsyncDisposable {
+  readonly redis: Servers;
   readonly coordinator: TestCoordinator;
   readonly broker: Broker;
   #count = 0;
 
-  private constructor(redis: RedisServer, coordinator: TestCoordinator, broker: Broker) {
+  private constructor(redis: Servers, coordinator: TestCoordinator, broker: Broker) {
     this.redis = redis;
     this.coordinator = coordinator;
     this.broker = broker;
@@ -32,16 +41,32 @@ export class QueueRig implements AsyncDisposable {
   /** `params` are those of the step. */
   static async open(
     params: Record<string, unknown> = {},
-    sections: Parameters<TestCoordinator['start']>[0] = {},
+    sections: Sections = {},
   ): Promise<QueueRig> {
-    const redis = await startRedis(['--appendonly', 'yes', '--appendfsync', 'no']);
+    return this.#on(await startRedis(durable), params, sections);
+  }
+
+  /** With a cluster of three nodes. */
+  static async openOnCluster(): Promise<QueueRig<RedisClusterServers>> {
+    return this.#on(await startRedisCluster(durable), {}, {});
+  }
+
+  static async #on<Servers extends QueueServers>(
+    redis: Servers,
+    params: Record<string, unknown>,
+    sections: Sections,
+  ): Promise<QueueRig<Servers>> {
     const coordinator = await TestCoordinator.open();
+    const url = 'urls' in redis ? redis.urls.join(',') : redis.url;
     const steps = [
-      { type: 'async-broker', params: { redis_url: redis.url, ...params } },
+      { type: 'async-broker', params: { redis_url: url, ...params } },
       { type: 'decode' },
     ];
     await coordinator.start({ ...sections, pipeline: { steps, ...sections.pipeline } });
-    const broker = openBroker({ redis: { url: redis.url }, lanes: [{ name: lane }] });
+    const broker = openBroker({
+      redis: 'urls' in redis ? { clusterUrls: redis.urls } : { url },
+      lanes: [{ name: lane }],
+    });
     await broker.untilReady(AbortSignal.timeout(5_000));
     const rig = new QueueRig(redis, coordinator, broker);
     await rig.reachable();

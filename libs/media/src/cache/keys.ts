@@ -54,7 +54,6 @@ export async function digestAside(bytes: Buffer): Promise<string> {
   if (bytes.length < largeBytes) {
     return digestOf(bytes);
   }
-  // Bodies never lie in shared memory, which their type does not say.
   const digest = await subtle.digest('SHA-256', bytes);
   return Buffer.from(digest).toString('hex');
 }
