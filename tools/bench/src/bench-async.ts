@@ -229,6 +229,9 @@ export async function benchAsync(args: string[]): Promise<void> {
   const columns = ['per s', 'CPU us', 'Redis us'];
   const peerColumns = columns.map((name) => `peer ${name}`);
   printTable(['step', ...columns, ...peerColumns, 'ratio', 'CPU ratio'], rows);
+  console.log(
+    "A dispatch takes, begins and finishes a request; the coordinator's call is not part of it.",
+  );
   const kilobytes = (bytes: number): string => `${(bytes / 1_024).toFixed(1)} KB`;
   console.log(`Redis memory of a queued request: ${kilobytes(own.queuedBytes)}`);
   if (own.finishedBytes !== undefined) {
